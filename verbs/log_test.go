@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"os"
 	"runtime/trace"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"verbena/ib"
 	"verbena/internal/testkit/loopback"
@@ -103,6 +106,85 @@ func TestLoggerLevel(t *testing.T) {
 	if got := l.take(""); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
+}
+
+// XRC_RECV queue pairs have their lines, whichever call makes them.
+func TestLoggerOfXRC(t *testing.T) {
+	c, l := openLogged(t, slog.LevelInfo)
+	x, err := c.OpenXRCD(nil, os.O_CREATE)
+	check(t, err)
+	defer func() { check(t, x.Close()) }()
+	pd, err := c.AllocPD()
+	check(t, err)
+	defer func() { check(t, pd.Dealloc()) }()
+	for i, create := range []func(*verbs.QPInitAttr) (*verbs.QP, error){x.CreateQP, pd.CreateQP} {
+		qp, err := create(&verbs.QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x})
+		check(t, err)
+		check(t, qp.Destroy())
+		if got := l.take("msg=ibv_create_qp "); len(got) != i+1 || !strings.Contains(got[i], " qp.type=XRC_RECV ") {
+			t.Errorf("call %d: %q", i, got)
+		}
+	}
+	if _, err := x.CreateQP(&verbs.QPInitAttr{Type: ib.QPTypeRC}); err == nil {
+		t.Error("an RC queue pair of an XRC domain")
+	}
+	if got := l.take("level=WARN msg=ibv_create_qp "); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+// serial is a handler that is called one at a time, as many are. One that writes the change of a
+// queue pair goes on when another line waits.
+type serial struct {
+	slog.Handler
+	*turns
+}
+
+type turns struct {
+	t        *testing.T
+	lock     chan struct{}
+	changing chan struct{} // ends when a change is written; nil until it counts
+	posting  chan struct{} // ends with the next request posted
+}
+
+func (s serial) WithAttrs(a []slog.Attr) slog.Handler {
+	return serial{s.Handler.WithAttrs(a), s.turns}
+}
+
+func (s serial) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "ibv_post_send" {
+		close(s.posting)
+	}
+	select {
+	case s.lock <- struct{}{}:
+	case <-time.After(5 * time.Second):
+		s.t.Errorf("%s waits for the handler without end", r.Message)
+		return nil
+	}
+	defer func() { <-s.lock }()
+	if r.Message == "ibv_modify_qp" && s.changing != nil {
+		close(s.changing)
+		<-s.posting
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// Handlers with a lock of their own do not wait for queue pairs, which wait for them.
+func TestLoggerWithALock(t *testing.T) {
+	s := serial{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}),
+		&turns{t: t, lock: make(chan struct{}, 1), posting: make(chan struct{})}}
+	c, err := verbs.Open(loopback.Device(t), verbs.WithLogger(slog.New(s)))
+	check(t, err)
+	t.Cleanup(func() { check(t, c.Close()) })
+	a, b := rcPair(t, 64)
+	s.changing = make(chan struct{})
+	changed := make(chan error)
+	go func() {
+		changed <- a.qp.Modify(&ib.QPAttr{State: ib.QPRTS, MinRNRTimer: 5}, ib.QPStateAttr|ib.QPMinRNRTimer)
+	}()
+	<-s.changing
+	wantStatus(t, a.write(5, b.mr.Addr(), b.mr.RKey()), ib.WCSuccess)
+	check(t, <-changed)
 }
 
 // Vars has the devices and queue pairs that are open.

@@ -17,8 +17,9 @@ func NewLog(w io.Writer, level string) (Log, error) {
 	if level == "" {
 		return nil, nil
 	}
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
+	l, ok := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo,
+		"warn": slog.LevelWarn}[level]
+	if !ok {
 		return nil, fmt.Errorf("%q: must be debug, info or warn", level)
 	}
 	return LogTo(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))), nil
@@ -77,9 +78,19 @@ func (l verbLog) wants(level slog.Level) bool { return l.to.Enabled(context.Back
 func (l verbLog) call(verb string, err error, args ...any) {
 	if err != nil {
 		l.to.Warn(verb, "error", err)
-	} else {
-		l.to.Info(verb, args...)
+		return
 	}
+	if !l.wants(slog.LevelInfo) {
+		return
+	}
+	// The values lock queue pairs. A handler has a lock of its own perhaps, for which lines wait
+	// that are written with the queue pair locked.
+	for i, a := range args {
+		if v, ok := a.(slog.LogValuer); ok {
+			args[i] = slog.AnyValue(v).Resolve()
+		}
+	}
+	l.to.Info(verb, args...)
 }
 
 func (l verbLog) sent(q *QP, wr *SendWR, err error) {

@@ -76,7 +76,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (q *QP, err error) {
 		if attr.XRCD == nil || attr.XRCD.ctx != p.ctx {
 			return nil, invalid("attr.XRCD", "must be an XRC domain of this context")
 		}
-		return attr.XRCD.CreateQP(attr)
+		return attr.XRCD.createQP(attr)
 	}
 	if attr.Type == ib.QPTypeXRCSend {
 		sends := *attr

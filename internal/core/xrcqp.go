@@ -13,7 +13,12 @@ import (
 )
 
 // CreateQP creates an XRC_RECV queue pair of the domain in the RESET state: ibv_create_qp_ex(3).
-func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
+func (x *XRCD) CreateQP(attr *QPInitAttr) (q *QP, err error) {
+	defer func() { x.ctx.logCall("ibv_create_qp", err, "qp", q) }()
+	return x.createQP(attr)
+}
+
+func (x *XRCD) createQP(attr *QPInitAttr) (*QP, error) {
 	if err := x.ctx.alive(); err != nil {
 		return nil, err
 	}

@@ -118,6 +118,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_CONGESTION=cubic", "VERBENA_CONGESTION: cubic: no such congestion control; use delivery-rate or dcqcn"},
 		{[]string{"--log", "loud", "true"}, "", `--log: "loud": must be debug, info or warn`},
+		{[]string{"--log", "error", "true"}, "", `--log: "error": must be debug, info or warn`},
+		{[]string{"--log", "warn+2", "true"}, "", `--log: "warn+2": must be debug, info or warn`},
 		{[]string{"true"}, "VERBENA_LOG=loud", `VERBENA_LOG: "loud": must be debug, info or warn`},
 		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% is not available over TCP, which repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
 		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% is available over TCP only: it resets a stream"},
