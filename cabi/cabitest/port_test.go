@@ -218,7 +218,7 @@ func TestAddrChangeOfSynchronousID(t *testing.T) {
 	if !here {
 		return
 	}
-	w := start(t, "cm_addr_change", "192.0.2.1", "192.0.2.2")
+	w := start(t, "sync_addr_change", "192.0.2.1", "192.0.2.2")
 	w.want("bound")
 	a.SetMAC("d0", "02:00:00:00:00:01")
 	w.want("resolved")
