@@ -18,7 +18,8 @@ const (
 )
 
 // CloseWrite shuts the half that writes, as net.TCPConn does: the peer's Read returns io.EOF behind
-// the bytes that were written.
+// the bytes that were written. It may have to wait for the peer's device, until the deadline of
+// Write at most. Then the peer learns of it by a later call.
 func (c *Conn) CloseWrite() error {
 	c.shutMu.Lock()
 	defer c.shutMu.Unlock()
@@ -78,12 +79,13 @@ func (c *Conn) end() {
 		_ = c.wait(&c.closer, c.settled) // the peer has had lingerTime
 	}
 	c.closer.timer.Stop()
+	deadline := c.closer.deadline
 	c.gone = true
 	c.mu.Unlock()
 	if c.stream.BySend {
 		// Over TCP everything sent has left, and may not have arrived. A socket that closes before
 		// it has read the peer's last messages resets the stream, and the peer's kernel drops ours.
-		ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		_ = c.cm.ID.Disconnect() // the peer may have done so
 		_ = c.cm.Wait(ctx)
 		cancel()

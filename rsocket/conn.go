@@ -80,7 +80,9 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 func (c *Conn) RDMA() *rdmacm.Conn { return c.cm }
 
 // SetDeadline sets both deadlines: net.Conn.
-func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.reader, &c.writer) }
+func (c *Conn) SetDeadline(t time.Time) error {
+	return c.setDeadlines(t, &c.reader, &c.writer, &c.shutter)
+}
 
 // SetReadDeadline sets the time from which Read fails with os.ErrDeadlineExceeded. Zero means
 // never.
@@ -88,4 +90,6 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.
 
 // SetWriteDeadline sets the time from which Write fails with os.ErrDeadlineExceeded. Some of its
 // bytes may have been sent then. Zero means never.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.writer) }
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadlines(t, &c.writer, &c.shutter)
+}

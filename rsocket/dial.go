@@ -21,13 +21,14 @@ func Dial(network, address string) (net.Conn, error) {
 // is a *Conn.
 //
 // Errors: a *net.OpError. It wraps ECONNREFUSED if the address has no listener, ETIMEDOUT if
-// nothing answers, ctx's error, or that of the name's look-up.
+// nothing answers, ctx's error, or that of the name's look-up. Its Timeout reports whether time is
+// up.
 func DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n, err := parseNetwork(network)
 	if err != nil {
 		return nil, opError("dial", network, nil, nil, err)
 	}
-	addrs, err := n.lookup(ctx, address)
+	addrs, err := n.lookup(ctx, address, "localhost")
 	if err != nil {
 		return nil, opError("dial", network, nil, nil, err)
 	}
@@ -46,11 +47,13 @@ func DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	} else {
 		err = errs[0]
 	}
-	return nil, opError("dial", network, nil, &Addr{n.kind, addrs[len(errs)-1]}, err)
+	return nil, opError("dial", network, nil, &Addr{n.kind, addrs[len(errs)-1]}, timed(err))
 }
 
-// lookup returns the addresses of "host:port", at least one. An empty host is this one.
-func (n network) lookup(ctx context.Context, address string) (addrs []netip.AddrPort, err error) {
+// lookup returns the addresses of "host:port", at least one. empty stands for an empty host.
+func (n network) lookup(ctx context.Context, address, empty string) (addrs []netip.AddrPort,
+	err error) {
+
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -60,7 +63,7 @@ func (n network) lookup(ctx context.Context, address string) (addrs []netip.Addr
 		return nil, err
 	}
 	if host == "" {
-		host = "localhost"
+		host = empty
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, n.ip, host)
 	if err != nil {

@@ -3,6 +3,7 @@
 package rsocket
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,22 @@ import (
 )
 
 var errNoRsocket = errors.New("the peer is no rsocket")
+
+// timeoutError is an error by which time is up. It may wrap several.
+type timeoutError struct{ error }
+
+func (e timeoutError) Unwrap() error { return e.error }
+
+// Timeout is for net.Error.
+func (timeoutError) Timeout() bool { return true }
+
+// timed returns err, as a timeoutError where that fits.
+func timed(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT) {
+		return timeoutError{err}
+	}
+	return err
+}
 
 // opError returns an error as those of package net. source and addr may be nil.
 func opError(op, network string, source, addr *Addr, err error) error {

@@ -5,6 +5,7 @@ package rsocket
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 
 	"verbena/rdmacm"
@@ -41,7 +42,16 @@ func Listen(network, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
 	}
-	cm, err := rdmacm.ListenAddr(address, &rdmacm.Options{Kind: n.kind, Backlog: requestsWaiting})
+	all := netip.IPv6Unspecified()
+	if n.ip == "ip4" {
+		all = netip.IPv4Unspecified()
+	}
+	addrs, err := n.lookup(context.Background(), address, all.String())
+	if err != nil {
+		return nil, opError("listen", network, nil, nil, err)
+	}
+	cm, err := rdmacm.ListenAddr(addrs[0].String(),
+		&rdmacm.Options{Kind: n.kind, Backlog: requestsWaiting})
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
 	}

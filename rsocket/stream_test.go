@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"verbena/internal/rstream"
+	wire "verbena/internal/wire/rsocket"
 )
 
 // dialerOf returns DialContext for a network, whatever its caller names.
@@ -183,6 +186,54 @@ func TestHalves(t *testing.T) {
 	})
 }
 
+// A peer that acknowledges nothing holds CloseWrite up until the deadline. A later call shuts the
+// half.
+func TestCloseWriteHasADeadline(t *testing.T) {
+	eachKind(t, func(t *testing.T, network string) {
+		a, b := ends(t, network)
+		taken := a.takeControlSlots()
+		check(t, a.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+		wantError(t, a.CloseWrite(), "close", os.ErrDeadlineExceeded)
+		a.mu.Lock()
+		a.stream.HandleSent(taken)
+		a.mu.Unlock()
+		check(t, a.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
+		_, err := a.Read(make([]byte, 1))
+		wantError(t, err, "read", os.ErrDeadlineExceeded)
+		if n, err := b.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("read %d, %v", n, err)
+		}
+	})
+}
+
+// takeControlSlots leaves no work request for a control message, and returns those that it took.
+// The stream believes that it has granted memory, and the peer knows nothing of it.
+func (c *Conn) takeControlSlots() rstream.Sent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := rstream.Sent{Control: true}
+	for granted := 2; taken.Slots < rstream.ControlSlots; { // halves
+		for ; granted > 0; granted-- {
+			c.stream.HandleImmediate(wire.Message{Type: wire.Data, Value: bufferSize / 2}.Uint32())
+			c.stream.Consume(bufferSize / 2)
+		}
+		n, err := c.cq.Poll(c.wc[:]) // the first grant completes
+		if err != nil {
+			panic(err)
+		}
+		for i := range n {
+			c.complete(&c.wc[i])
+		}
+		for out := (rstream.Control{}); c.stream.PollControl(&out); {
+			taken.Slots += out.Sent.Slots
+			if out.HasEntry {
+				granted++
+			}
+		}
+	}
+	return taken
+}
+
 func TestCloseEndsCallsThatWait(t *testing.T) {
 	eachKind(t, func(t *testing.T, network string) {
 		a, _ := ends(t, network)
@@ -241,6 +292,52 @@ func TestDialErrors(t *testing.T) {
 	cancel()
 	_, err = DialContext(ctx, "roce", "127.0.0.1:1")
 	wantError(t, err, "dial", context.Canceled)
+}
+
+// An attempt that takes too long is a time-out, as package net's is.
+func TestDialTimesOut(t *testing.T) {
+	eachKind(t, func(t *testing.T, network string) {
+		ctx, cancel := context.WithDeadline(context.Background(), time.Now())
+		defer cancel()
+		_, err := DialContext(ctx, network, listening(t, network).Addr().String())
+		wantError(t, err, "dial", context.DeadlineExceeded)
+		if e := net.Error(nil); !errors.As(err, &e) || !e.Timeout() {
+			t.Errorf("%v is no time-out", err)
+		}
+	})
+	for err, want := range map[error]bool{syscall.ETIMEDOUT: true, syscall.ECONNREFUSED: false} {
+		if got := os.IsTimeout(timed(errors.Join(err, errNoRsocket))); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// The network's name bounds the addresses of a listener.
+func TestListenersOfAFamily(t *testing.T) {
+	for _, c := range []struct{ network, address, host, dial string }{
+		{"tcp4", ":0", "0.0.0.0", "127.0.0.1"},
+		{"tcp4", "localhost:0", "127.0.0.1", "127.0.0.1"},
+		{"tcp", ":0", "::", "127.0.0.1"},
+		{"tcp6", ":0", "::", "::1"},
+		{"tcp6", "[::1]:0", "::1", "::1"},
+	} {
+		l, err := Listen(c.network, c.address)
+		check(t, err)
+		host, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil || host != c.host {
+			t.Errorf("%s of %s listens to %s", c.address, c.network, l.Addr())
+		}
+		a, err := Dial(c.network, net.JoinHostPort(c.dial, port))
+		check(t, err)
+		check(t, a.Close())
+		check(t, l.Close())
+	}
+	for network, address := range map[string]string{"tcp4": "[::1]:0", "tcp6": "127.0.0.1:0"} {
+		if l, err := Listen(network, address); err == nil {
+			t.Errorf("%s listens to %s", network, l.Addr())
+			l.Close()
+		}
+	}
 }
 
 func TestTwoListenersOfAPort(t *testing.T) {

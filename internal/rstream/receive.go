@@ -50,6 +50,7 @@ func (s *Stream) handleControl(v uint32) {
 		switch {
 		case s.pending == wire.Shutdown: // ours is still to be sent
 			s.pending = wire.Disconnect
+		case s.pending == wire.Disconnect: // it ends the stream when it has arrived
 		case !s.maySend:
 			s.shutBoth()
 		}

@@ -155,9 +155,12 @@ func (s *Stream) shutBoth() {
 	}
 }
 
-// takeCredits notes what the peer has granted.
+// takeCredits notes what the peer has granted. A grant that takes one back is ignored: a caller
+// sends, unlocked in between, what Free has returned.
 func (s *Stream) takeCredits(last uint32) {
-	s.allowed = uint16(last)
+	if last := uint16(last); last-s.sent >= s.allowed-s.sent {
+		s.allowed = last
+	}
 	at := s.fresh * wire.WindowSize
 	entry := s.table[at : at+wire.WindowSize]
 	w, _, _ := wire.ParseWindow(entry, binary.LittleEndian)

@@ -19,6 +19,7 @@ type end struct {
 	other             *end
 	toOther           []func() // what the network has yet to do
 	out, in           []byte   // bytes of the application
+	closed            bool     // both halves are shut by it
 }
 
 // The peer names memory by these addresses. The table is behind the receive buffer.
@@ -99,7 +100,11 @@ func (e *end) step(t *testing.T, r *rand.Rand) {
 		e.out = e.out[size:]
 		e.send(t, w.To, data, w.Message, w.Sent, w.Signal)
 		if len(e.out) == 0 {
-			e.ShutWrite()
+			if e.closed = r.IntN(2) == 0; e.closed {
+				e.Close()
+			} else {
+				e.ShutWrite()
+			}
 		}
 	case 1:
 		if len(e.toOther) > 0 {
@@ -122,7 +127,8 @@ var configs = []Config{
 	{SendBuffer: 9999, ReceiveBuffer: 7000, SendQueue: 20, ReceiveQueue: 20, BySend: true},
 }
 
-// All bytes arrive in order, both ways, whatever the order of events; both ends settle then.
+// All bytes arrive in order, both ways, whatever the order of events; both ends settle then. What
+// comes to one that has closed may be cut off.
 func TestRandomStreams(t *testing.T) {
 	for i, c := range configs {
 		for seed := range uint64(10) {
@@ -136,15 +142,48 @@ func TestRandomStreams(t *testing.T) {
 				}
 				e.out = want[k]
 			}
-			done := func(e *end) bool { return e.Settled() && e.Ended() && e.rxReady == 0 }
+			done := func(e *end) bool { return e.Settled() && (e.Ended() || e.closed) && e.rxReady == 0 }
 			for steps := 0; !done(a) || !done(b); steps++ {
 				if steps > 10_000_000 {
 					t.Fatalf("config %d, seed %d: stuck: %+v\n%+v", i, seed, a.Stream, b.Stream)
 				}
 				[]*end{a, b}[r.IntN(2)].step(t, r)
 			}
-			if a.Err() != nil || b.Err() != nil || !bytes.Equal(a.in, want[1]) || !bytes.Equal(b.in, want[0]) {
+			got := func(e *end, all []byte) bool {
+				return bytes.Equal(e.in, all) || e.closed && bytes.HasPrefix(all, e.in)
+			}
+			if a.Err() != nil || b.Err() != nil || !got(a, want[1]) || !got(b, want[0]) {
 				t.Fatalf("config %d, seed %d: %v, %v, %d bytes of %d, %d of %d", i, seed, a.Err(), b.Err(), len(a.in), len(want[1]), len(b.in), len(want[0]))
+			}
+		}
+	}
+}
+
+// One that has closed tells the peer, which may have shut its half at the same time.
+func TestCloseBesideShutdown(t *testing.T) {
+	a, _ := newEnds(configs[0])
+	a.Close()
+	a.HandleImmediate(wire.Message{Type: wire.Control, Value: wire.Shutdown}.Uint32())
+	var c Control
+	for a.PollControl(&c) {
+		if m := wire.ParseMessage(c.Message); m.Type == wire.Control && m.Value == wire.Disconnect {
+			a.HandleSent(c.Sent)
+		}
+	}
+	if !c.Sent.Last || !a.Told() || a.State() != Disconnected {
+		t.Errorf("%+v, %v", c, a.State())
+	}
+}
+
+// A peer does not take back what it has granted, as bytes are copied for it.
+func TestGrantsStay(t *testing.T) {
+	for _, c := range configs {
+		a, _ := newEnds(c)
+		_, want, _ := a.Free()
+		for _, granted := range []uint16{0, 1, c.ReceiveQueue - 1, 0xffff} {
+			a.handle(wire.Message{Type: wire.Credit, Value: uint32(granted)})
+			if _, n, _ := a.Free(); n != want {
+				t.Errorf("%d bytes instead of %d may be sent after a grant of %d", n, want, granted)
 			}
 		}
 	}
@@ -183,10 +222,16 @@ func TestCreditsOfLongQueues(t *testing.T) {
 
 // FuzzHostilePeer gives a stream any messages, beside any contents of its table.
 func FuzzHostilePeer(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 0, 1, 0x80, 0, 0, 1, 2, 3, 4, 0xe0, 0, 0, 2})
-	f.Add(bytes.Repeat([]byte{0x80, 0xff, 0xff, 0xff}, 40))
+	for i := range configs { // which the first byte chooses
+		f.Add([]byte{byte(i), 0, 0, 0, 0, 1, 0x80, 0, 0, 1, 2, 3, 4, 0xe0, 0, 0, 2})
+		f.Add(append([]byte{byte(i)}, bytes.Repeat([]byte{0x80, 0xff, 0xff, 0xff}, 40)...))
+	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		c := configs[0]
+		if len(input) == 0 {
+			return
+		}
+		c := configs[int(input[0])%len(configs)]
+		input = input[1:]
 		var control Control
 		s := &Stream{Config: c}
 		table := make([]byte, TableSize)
