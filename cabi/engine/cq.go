@@ -97,7 +97,7 @@ func (o *cqObject) arm(solicitedOnly C.int, how C.enum_vb_arm) error {
 //export vb_nap_begin
 func vb_nap_begin(cq C.vb_handle, bell, sockets *C.int) C.int {
 	o := cqs.get(handle(cq))
-	if o == nil || !o.ctx.engine.BeginWait() {
+	if o == nil || !o.ctx.engine.BeginNap() {
 		return 0
 	}
 	b, n := o.ctx.engine.ArrivalFDs()

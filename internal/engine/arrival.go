@@ -114,11 +114,21 @@ func (e *Engine) EndWait() {
 	e.bg.attended()
 }
 
-// EndNap ends BeginWait of a thread that polls, and so reads the bell nowhere else.
+// BeginNap announces that a thread that polls is about to wait for ArrivalFDs, for a moment. It
+// reports false if there is something to collect. The thread does not count as asleep: it reads
+// soon, whatever comes.
+func (e *Engine) BeginNap() bool {
+	e.Settle()
+	return e.armRings()
+}
+
+// EndNap ends BeginNap. The thread may have been woken by another's bell, which it reads. It counts
+// as one that collects, so that the background goroutine does not read before it.
 func (e *Engine) EndNap() {
 	a := &e.arrival
+	a.collects.Add(1)
 	a.silence()
-	e.EndWait()
+	e.bg.attended() // the background goroutine may have slept by that bell
 	if a.asleep() && !e.armRings() {
 		e.RingBell() // for other threads, whose bell this one may have read
 	}

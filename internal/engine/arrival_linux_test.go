@@ -64,10 +64,13 @@ func TestNapLeavesNoBell(t *testing.T) {
 		return n > 0
 	}
 	for _, others := range []int{0, 1} {
-		for range 1 + others {
+		for range others {
 			if !e.BeginWait() {
 				t.Fatal("something has come")
 			}
+		}
+		if !e.BeginNap() {
+			t.Fatal("something has come")
 		}
 		r.write()
 		e.EndNap()
@@ -79,6 +82,32 @@ func TestNapLeavesNoBell(t *testing.T) {
 			e.EndWait()
 		}
 		e.Collect(false)
+	}
+}
+
+// idleSleeper is an input of memory that nobody writes.
+type idleSleeper struct{}
+
+func (idleSleeper) TryPoll(bool) int { return 0 }
+func (idleSleeper) Stop()            {}
+func (idleSleeper) Waiting() bool    { return false }
+func (idleSleeper) Arm(monotime.Time) (until monotime.Time, quiet bool) {
+	return monotime.Never, true
+}
+
+// A thread that naps does not count as asleep, and does not wake the background goroutine.
+func TestNapIsNoSleep(t *testing.T) {
+	e, _ := withPipeRing(t)
+	e.AddInput(idleSleeper{})
+	e.bg.stop() // it would reset kicked
+	e.bg.kicked.Store(false)
+	if !e.BeginNap() {
+		t.Fatal("something has come")
+	}
+	asleep := e.arrival.asleep()
+	e.EndNap()
+	if asleep || e.bg.kicked.Load() {
+		t.Errorf("a nap: asleep %v, kicked %v", asleep, e.bg.kicked.Load())
 	}
 }
 
