@@ -5,7 +5,7 @@ package engine
 // This model of the wake-up protocol has a peer that writes messages and rings. Threads of the
 // application sleep, one polls, and the background goroutine runs beside them. A step is one access
 // to memory that threads share, or one system call. A reader takes the lock and reads in one step.
-// A nap ends by itself, and is one step.
+// A nap of the goroutine ends by itself, and is one step. That of a thread may end at any time.
 //
 // All interleavings are explored. From each state a state must be reachable in which all messages
 // are read and no thread sleeps with an event for it. So no wake-up is lost. Threads may compute
@@ -67,6 +67,7 @@ const (
 	watches         // in an epoll set of its own: BeginWatch
 	served          // in poll(2) for a channel that shows only events: Wake
 	hides           // watches; it may poll before it takes the event, which is hidden then
+	naps            // polls; between two polls BeginNap … EndNap
 )
 
 // setting is a world to begin with, and the rules that it breaks.
@@ -83,7 +84,7 @@ type setting struct {
 
 	// rules
 	lookFirst, unannounced, readFirst, noRearm, noAttend, attendEarly, disarm, clearFirst,
-	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly, noAlarm, noAwait, awaitFirst bool
+	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly, noAlarm, noAwait, awaitFirst, noPoll bool
 }
 
 const nobody = 2

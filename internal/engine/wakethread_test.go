@@ -4,7 +4,8 @@ package engine
 
 // threadStep appends the states after a step of thread i. Collect runs from tCollect to tCheck.
 // BeginWait and BeginWatch run from tCount to tSleep, EndWait and EndWatch from tLeave to
-// tLeaveWake. RingBell runs from tRing to tRingWrite.
+// tLeaveWake. BeginNap runs from tArmMay to tLook, and EndNap from tCollect to tCheck. RingBell
+// runs from tRing to tRingWrite.
 func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 	t, me := &w.threads[i], uint8(i)+1
 	goTo := func(at uint8) { t.at = at }
@@ -24,7 +25,13 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			list = append(list, gone)
 			break
 		}
-		goTo(tCollect)
+		switch goTo(tCollect); {
+		case k == naps && s.noPoll:
+			goTo(tArmMay)
+		case k == naps:
+			w.polled = true
+			goTo(tRead)
+		}
 	case tCollect:
 		w.fresh = true
 		goTo(tSwap)
@@ -42,30 +49,30 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			}
 			break
 		}
-		s.silenced(t)
+		s.silenced(t, k)
 	case tDrain:
 		w.bell = w.bell && s.ntb
 		if goTo(tClear); s.clearFirst {
-			s.silenced(t)
+			s.silenced(t, k)
 		}
 	case tClear:
 		if w.woken = false; s.clearFirst {
 			goTo(tDrain)
 			break
 		}
-		s.silenced(t)
+		s.silenced(t, k)
 	case tAttend:
 		if s.attend(&w) {
 			goTo(tAttendWake)
 			break
 		}
-		s.attended(t)
+		s.attended(t, k)
 	case tAttendWake:
 		w.ended = true
-		s.attended(t)
+		s.attended(t, k)
 	case tRead:
 		if w.lock != 0 {
-			s.polled(t)
+			s.polled(t, k)
 			break
 		}
 		w.lock = me
@@ -76,7 +83,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 		goTo(tUnlock)
 	case tUnlock:
 		w.lock = 0
-		s.polled(t)
+		s.polled(t, k)
 	case tOthers:
 		if goTo(tCheck); s.asleep(&w) && !s.noRearm {
 			goTo(tRearm)
@@ -103,7 +110,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 		w.bell = true
 		goTo(tCheck)
 	case tCheck:
-		if goTo(tCount); t.events != 0 {
+		if goTo(tCount); t.events != 0 || k == naps {
 			goTo(tTake)
 		}
 		if k == served && t.at == tCount {
@@ -163,11 +170,17 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			rings.threads[i].at = tSleep
 			list = append(list, rings)
 		}
-		if goTo(tLeave); s.leaveQuietly {
+		if goTo(tLeave); k == naps {
+			goTo(tTake)
+		} else if s.leaveQuietly {
 			w.waiters--
 			goTo(tTake)
 		}
 	case tSleep:
+		if k == naps {
+			goTo(tCollect)
+			break
+		}
 		if k == watches { // or it does not come
 			gone := w
 			gone.threads[i].at = tGone
@@ -216,10 +229,10 @@ func (s *setting) attend(w *world) bool {
 	return true
 }
 
-// silenced, attended and polled choose the next step in Collect.
-func (s *setting) silenced(t *sleeper) {
+// silenced, attended and polled choose the next step in Collect, and of a thread that naps.
+func (s *setting) silenced(t *sleeper, k kind) {
 	switch {
-	case s.readFirst:
+	case s.readFirst, k == naps && s.attendEarly:
 		t.at = tOthers
 	case s.attendEarly:
 		t.at = tRead
@@ -228,14 +241,20 @@ func (s *setting) silenced(t *sleeper) {
 	}
 }
 
-func (s *setting) attended(t *sleeper) {
-	if t.at = tRead; s.attendEarly {
+func (s *setting) attended(t *sleeper, k kind) {
+	switch t.at = tRead; {
+	case s.attendEarly:
 		t.at = tSwap
+	case k == naps:
+		t.at = tOthers
 	}
 }
 
-func (s *setting) polled(t *sleeper) {
-	if t.at = tOthers; s.readFirst {
+func (s *setting) polled(t *sleeper, k kind) {
+	switch t.at = tOthers; {
+	case k == naps:
+		t.at = tArmMay
+	case s.readFirst:
 		t.at = tSwap
 	}
 }
