@@ -20,8 +20,12 @@ import (
 // hostile connects to a listener without a stream. Its table and buffer are memory of its own.
 func hostile(t *testing.T, l net.Listener, change func(d *wire.ConnData)) (*rdmacm.Conn, wire.ConnData, error) {
 	t.Helper()
+	kind := rdmacm.Kind(l.Addr().Network())
 	param := &rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7}
-	o := &rdmacm.Options{Param: param, Prepare: func(c *rdmacm.Conn) error {
+	if config(kind).BySend {
+		param.InitiatorDepth, param.ResponderResources = 1, 1
+	}
+	o := &rdmacm.Options{Kind: kind, Param: param, Prepare: func(c *rdmacm.Conn) error {
 		mr, err := c.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessRemoteWrite)
 		if err != nil {
 			return err
@@ -31,7 +35,8 @@ func hostile(t *testing.T, l net.Listener, change func(d *wire.ConnData)) (*rdma
 		change(&d)
 		param.PrivateData = d.Append(nil)
 		for range 32 {
-			if _, err := c.QP().PostRecv(verbs.RecvWR{}); err != nil {
+			wr := verbs.RecvWR{SGList: []ib.SGE{mr.SGE(2048, wire.MessageSize)}}
+			if _, err := c.QP().PostRecv(wr); err != nil {
 				return err
 			}
 		}
@@ -67,6 +72,24 @@ func TestRequestsOfNoRsocketAreRefused(t *testing.T) {
 	check(t, err)
 }
 
+// bySend returns work requests whose messages are SENDs.
+func bySend(wrs []verbs.SendWR) (out []verbs.SendWR) {
+	for _, wr := range wrs {
+		if wr.Opcode != ib.WRRDMAWriteWithImm {
+			out = append(out, wr)
+			continue
+		}
+		word := make([]byte, wire.MessageSize)
+		wire.PutSend(word, wr.ImmData)
+		if len(wr.Inline) > 0 {
+			wr.Opcode = ib.WRRDMAWrite
+			out = append(out, wr)
+		}
+		out = append(out, verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, Inline: word})
+	}
+	return out
+}
+
 // A peer that breaks the rules loses its stream, and no more.
 func TestHostileMessages(t *testing.T) {
 	message := func(m wire.MessageType, v uint32) verbs.SendWR {
@@ -83,7 +106,7 @@ func TestHostileMessages(t *testing.T) {
 		want error
 	}{
 		"more bytes than granted": {func(wire.ConnData) []verbs.SendWR {
-			return []verbs.SendWR{message(wire.Data, bufferSize/2), message(wire.Data, bufferSize/2), message(wire.Data, 1)}
+			return []verbs.SendWR{message(wire.Data, bufferSize+1)}
 		}, rstream.ErrProtocol},
 		"an unknown message": {func(wire.ConnData) []verbs.SendWR { return []verbs.SendWR{message(3, 9)} }, rstream.ErrProtocol},
 		"a mapping":          {func(wire.ConnData) []verbs.SendWR { return []verbs.SendWR{message(wire.IOMap, 1<<28)} }, rstream.ErrProtocol},
@@ -94,28 +117,34 @@ func TestHostileMessages(t *testing.T) {
 			return []verbs.SendWR{entry(d, wire.Window{Addr: 1 << 60, Key: 5, Length: 1<<32 - 1}, 1<<29-1)}
 		}, syscall.ECONNRESET},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := listening(t, "roce")
-			defer l.Close()
-			peer, d, err := hostile(t, l, nothing)
-			check(t, err)
-			s, err := l.Accept()
-			check(t, err)
-			defer s.Close()
-			_, err = peer.QP().PostSend(c.wrs(d)...)
-			check(t, err)
-			go func() { // into windows that may not exist
-				for b := make([]byte, 1<<20); ; {
-					if _, err := s.Write(b); err != nil {
-						return
-					}
+		for _, network := range kinds {
+			t.Run(name+" over "+network, func(t *testing.T) {
+				l := listening(t, network)
+				defer l.Close()
+				peer, d, err := hostile(t, l, nothing)
+				check(t, err)
+				s, err := l.Accept()
+				check(t, err)
+				defer s.Close()
+				wrs := c.wrs(d)
+				if config(rdmacm.Kind(network)).BySend {
+					wrs = bySend(wrs)
 				}
-			}()
-			b := make([]byte, 1000)
-			for err == nil {
-				_, err = s.Read(b)
-			}
-			wantError(t, err, "read", c.want)
-		})
+				_, err = peer.QP().PostSend(wrs...)
+				check(t, err)
+				go func() { // into windows that may not exist
+					for b := make([]byte, 1<<20); ; {
+						if _, err := s.Write(b); err != nil {
+							return
+						}
+					}
+				}()
+				b := make([]byte, 1000)
+				for err == nil {
+					_, err = s.Read(b)
+				}
+				wantError(t, err, "read", c.want)
+			})
+		}
 	}
 }
