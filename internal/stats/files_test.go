@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 )
 
@@ -36,13 +37,14 @@ func TestFilesHaveTheCountsOfNow(t *testing.T) {
 	root := rootWith(t, dir, "roce_a", HWFiles+"/sent_pkts", HWFiles+"/completer_retry_err", HWFiles+"/send_err", HWFiles+"/link_downed", HWFiles+"/rdma_sends",
 		HWFiles+"/"+Lifespan, PortFiles+"/port_xmit_packets", PortFiles+"/port_xmit_data", PortFiles+"/port_rcv_errors", PortFiles+"/symbol_error")
 	rootWith(t, dir, "iwarp_a", HWFiles+"/sent_segments") // a device that nothing has open
-	n := uint64(1)
-	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: counted(n)} })
+	var now atomic.Uint64                                 // the count of the process that is asked
+	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: counted(now.Load())} })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for ; n <= 2; n++ {
+	for n := uint64(1); n <= 2; n++ {
+		now.Store(n)
 		if err := FillFiles(root); err != nil {
 			t.Fatal(err)
 		}
