@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -17,7 +18,9 @@ const (
 	ackTimeout  = 14 // 67 ms
 	retries     = 7
 	qkey        = 0x11111111
-	readDepth   = 255 // READs and atomics outstanding, where the device allows
+	readDepth   = 255 // READs and atomics outstanding, where the device and the peer allow
+
+	olderReadDepth = 16 // of peers whose offer does not tell
 
 	cacheLine       = 64
 	unreliableDepth = 512 // receives of a service that drops messages without one
@@ -184,8 +187,13 @@ func (e *endpoint) createQPs() ([]QPAddr, error) {
 func (e *endpoint) offer(qps []QPAddr) *Offer {
 	return &Offer{
 		GID: GIDText(e.sgid.GID), MTU: e.portMTU, QPs: qps, Port: e.cmPort,
-		Addr: e.mr.Addr(), RKey: uint32(e.mr.RKey()), Len: e.mr.Length(),
+		Addr: e.mr.Addr(), RKey: uint32(e.mr.RKey()), Len: e.mr.Length(), ReadDepth: e.rdAtom,
 	}
+}
+
+// readsTo returns how many READs and atomics may be outstanding to a peer.
+func (e *endpoint) readsTo(peer *Offer) uint8 {
+	return min(e.rdAtom, cmp.Or(peer.ReadDepth, olderReadDepth))
 }
 
 // connectQPs brings the queue pairs to RTS towards the peer's.
@@ -203,7 +211,7 @@ func (e *endpoint) connectQPs(mine []QPAddr, peer *Offer) error {
 				ib.GID(peer.GID).Addr(), err)
 		}
 		rts := ib.QPAttr{State: ib.QPRTS, SQPSN: ib.PSN(mine[i].PSN), Timeout: ackTimeout,
-			RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: e.rdAtom}
+			RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: e.readsTo(peer)}
 		if err := qp.Modify(&rts, ib.QPStateAttr|rtsMask[v]); err != nil {
 			return err
 		}

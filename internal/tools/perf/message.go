@@ -69,6 +69,8 @@ type Offer struct {
 	Len  uint64   `json:"len"`
 	// of the connection manager; that of the TCP connection if it is not told
 	Port uint16 `json:"port,omitempty"`
+	// READs and atomics of the peer that may be outstanding; olderReadDepth if it is not told
+	ReadDepth uint8 `json:"read_depth,omitempty"`
 }
 
 // QPAddr is one queue pair.

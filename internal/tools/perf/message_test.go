@@ -19,7 +19,7 @@ func messages() []*Message {
 	return []*Message{
 		{Kind: kindHello, Hello: hello()},
 		{Kind: kindOffer, Offer: &Offer{GID: GIDText(ib.GID{10: 0xff, 11: 0xff, 12: 127, 15: 1}), MTU: 4096,
-			QPs: []QPAddr{{QPN: 0x11, PSN: 0xffffff}, {QPN: 0x12}}, Addr: 1 << 63, RKey: 0xdeadbeef, Len: 131072}},
+			QPs: []QPAddr{{QPN: 0x11, PSN: 0xffffff}, {QPN: 0x12}}, Addr: 1 << 63, RKey: 0xdeadbeef, Len: 131072, ReadDepth: 16}},
 		{Kind: kindReady},
 		{Kind: kindStep, Size: 8, Iters: 5000},
 		{Kind: kindDone, Result: &BWResult{Messages: 5000, Bytes: 40000, TookNS: 1e6, PeakBPS: 4e7}},
@@ -124,7 +124,7 @@ func TestLongestOfferFitsALine(t *testing.T) {
 		qps[i] = QPAddr{QPN: 1<<24 - 1, PSN: 1<<24 - 1}
 	}
 	line, err := AppendMessage(nil, &Message{Kind: kindOffer, Offer: &Offer{MTU: 4096, QPs: qps,
-		Addr: 1<<64 - 1, RKey: 1<<32 - 1, Len: 1<<64 - 1, Port: 1<<16 - 1}})
+		Addr: 1<<64 - 1, RKey: 1<<32 - 1, Len: 1<<64 - 1, Port: 1<<16 - 1, ReadDepth: readDepth}})
 	if err != nil || len(line) > maxLineBytes {
 		t.Errorf("it has %d bytes, %d are taken: %v", len(line), maxLineBytes, err)
 	}
