@@ -484,9 +484,14 @@ func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (
 			return q, err
 		}
 		if waits && came == 0 && a.Spin(func() bool {
-			a.Collect(false)
-			q, err = c.take()
-			return q != nil || err != nil
+			others := a.Collect(false) > 0
+			if q, err = c.take(); q != nil || err != nil {
+				return true
+			}
+			if others {
+				runtime.Gosched() // a goroutine may have an event now
+			}
+			return false
 		}) {
 			return q, err
 		}

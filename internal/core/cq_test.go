@@ -2,7 +2,13 @@
 
 package core
 
-import "testing"
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"verbena/internal/engine"
+)
 
 // TestLastEventOfAClosedChannel takes an event that was left when the channel closed. Goroutines
 // that wait for others must wake up all the same.
@@ -20,4 +26,85 @@ func TestLastEventOfAClosedChannel(t *testing.T) {
 	if _, err := c.take(); err == nil || len(c.ready) == 0 {
 		t.Errorf("then %v, and %d tokens", err, len(c.ready))
 	}
+}
+
+// others is an input whose messages are for another channel than that of the goroutine that reads.
+type others struct {
+	to     *CompChannel
+	due    atomic.Int32 // look that finds a message
+	looks  atomic.Int32 // that found nothing, since the last message
+	prompt atomic.Int32 // messages whose goroutine ran before a second such look
+}
+
+func (o *others) TryPoll(bool) int {
+	if o.due.Add(-1) == 0 {
+		o.looks.Store(0)
+		o.to.put(&CQ{})
+		return 1
+	}
+	o.looks.Add(1)
+	return 0
+}
+
+func (o *others) Stop() {}
+
+// The goroutine that reads before it sleeps finds the message of another, which runs at once: the
+// other processor is busy. (It ran once the first had spun in vain, and slept.)
+func TestSpinLetsOtherGoroutinesRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var over atomic.Bool
+	defer over.Store(true)
+	go func() {
+		for !over.Load() { // keeps a processor busy
+		}
+	}()
+	const engines, messages = 20, 3 // one that spins in vain more often does not spin
+	prompt := 0
+	for range engines {
+		prompt += findForOthers(t, messages)
+	}
+	if prompt < engines*messages/2 {
+		t.Errorf("the goroutines of %d of %d messages ran at once", prompt, engines*messages)
+	}
+}
+
+// findForOthers has a goroutine find messages for another, which it answers. It returns how many
+// the other one saw at once.
+func findForOthers(t *testing.T, messages int) int {
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if e.ReadTokens() == nil {
+		t.Skip("no goroutine that waits reads the network here")
+	}
+	channel := func() *CompChannel {
+		c := &CompChannel{ctx: &Context{eng: e}, ready: make(chan struct{}, 1)}
+		c.idle, c.interrupt = c.mayWait, c.wake
+		return c
+	}
+	reader, other := channel(), channel()
+	in := &others{to: other}
+	e.AddInput(in)
+	reader.idle = func() bool { // it has not spun: the next look finds the message
+		return !in.due.CompareAndSwap(2, 1) && !in.due.CompareAndSwap(1, 1) && reader.mayWait()
+	}
+	go func() {
+		for range messages {
+			<-other.ready
+			if in.looks.Load() < 2 {
+				in.prompt.Add(1)
+			}
+			other.take()
+			reader.put(&CQ{})
+		}
+	}()
+	for range messages {
+		in.due.Store(2) // the first look is before it spins
+		if _, err := reader.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return int(in.prompt.Load())
 }
