@@ -54,7 +54,7 @@ type Engine struct {
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
 	quiet    atomic.Bool               // the last poll of inputs that are no rings found nothing
 	lull     atomic.Bool               // … the last one before a wait
-	long     atomic.Int32              // waits that sleep at once: NoteBytes
+	long     atomic.Int32              // waits that sleep at once: NoteMessage
 	inputsMu sync.Mutex
 
 	streams atomic.Uint64 // taps so far: each has random numbers of its own

@@ -53,10 +53,11 @@ func (s *Spin) Wait(e *Engine, read func() bool) bool {
 	return s.wait(monotime.Now, e.ringsWait, read)
 }
 
-// NoteBytes notes that a queue pair has sent or received so many bytes at once, by a socket. While
-// one end works on a long message the other waits, for longer than a wake-up takes. So the next
-// waits sleep at once. The system may then have both ends share a core, and its caches.
-func (e *Engine) NoteBytes(n int) {
+// NoteMessage notes that a queue pair has sent or received so many bytes of one message at once, by
+// a socket. While one end works on a long message the other waits, for longer than a wake-up takes.
+// So the next waits sleep at once, whichever threads of the process they are of. The system may
+// then have both ends share a core, and its caches.
+func (e *Engine) NoteMessage(n int) {
 	if n >= policy.SpinBytes && e.long.Load() < longRest {
 		e.long.Store(longRest)
 	}
@@ -82,7 +83,8 @@ func (s *Spin) wait(clock func() monotime.Time, waiting, read func() bool) bool 
 	for look := start.Add(s.firstLook()); ; {
 		now := clock()
 		took := now.Sub(start)
-		if took > policy.Spin {
+		if took > policy.Spin && looks > 0 { // with none the thread was held up
+			s.first.Store(0)
 			s.note(missCosts)
 			return false
 		}
@@ -122,7 +124,7 @@ func (s *Spin) firstLook() monotime.Duration {
 }
 
 // learn notes that a look at sockets found a message. The first look should find few: a message
-// that it finds may have waited.
+// that it finds may have waited. So it is never later than a message that comes soon.
 func (s *Spin) learn(took monotime.Duration, looks int) {
 	d := s.firstLook()
 	if looks == 1 {
@@ -130,7 +132,7 @@ func (s *Spin) learn(took monotime.Duration, looks int) {
 	} else {
 		d += (took - d) / 4
 	}
-	s.first.Store(int64(max(d, closeLook)))
+	s.first.Store(int64(min(max(d, closeLook), spinPays)))
 }
 
 // note adds the costs of a wait.

@@ -156,6 +156,53 @@ func TestSpinRestsWhereFewMessagesComeSoon(t *testing.T) {
 	}
 }
 
+// A thread looks at sockets for a message that comes soon, whatever it has learnt before. (From
+// late messages it learnt to look late.)
+func TestSpinLooksSoonAfterLateMessages(t *testing.T) {
+	for _, c := range []struct {
+		late  monotime.Duration
+		most  int // messages that are found late
+		found bool
+	}{
+		{policy.Spin - 5*monotime.Microsecond, 15, true}, {monotime.Second, 0, false},
+	} {
+		var w spinWorld
+		w.spin.first.Store(int64(20 * monotime.Microsecond))
+		for range 3 {
+			if w.wait(c.late, false) != c.found {
+				t.Fatalf("a message after %v: found %v", c.late, !c.found)
+			}
+		}
+		const soon = 4 * monotime.Microsecond
+		late := 0
+		for w.wait(soon, false); w.took > soon+closeLook+2*readCosts; w.wait(soon, false) {
+			if late++; late > c.most || w.took > spinPays+readCosts+2*clockCosts {
+				t.Fatalf("after those of %v message %d after %v was found after %v", c.late, late,
+					soon, w.took)
+			}
+		}
+	}
+}
+
+// A thread that was held up for longer than it spins looks at sockets once.
+func TestSpinLooksOnceAfterADelay(t *testing.T) {
+	for _, want := range []bool{true, false} {
+		var s Spin
+		var now monotime.Time
+		reads := 0
+		found := s.wait(func() monotime.Time {
+			now = now.Add(2 * policy.Spin)
+			return now
+		}, func() bool { return false }, func() bool {
+			reads++
+			return want
+		})
+		if found != want || reads != 1 {
+			t.Errorf("found %v, want %v; %d looks at sockets", found, want, reads)
+		}
+	}
+}
+
 // After a long message a thread sleeps at once, and spins again for the next one.
 func TestSpinSleepsAfterALongMessage(t *testing.T) {
 	var e Engine
@@ -164,8 +211,8 @@ func TestSpinSleepsAfterALongMessage(t *testing.T) {
 		{policy.SpinBytes - 1, 0}, {policy.SpinBytes, longRest}, {64, 0},
 	} {
 		var s Spin
-		e.NoteBytes(c.bytes)
-		e.NoteBytes(16) // an acknowledgement
+		e.NoteMessage(c.bytes)
+		e.NoteMessage(16) // an acknowledgement
 		rest := 0
 		for !s.Wait(&e, func() bool { return true }) {
 			rest++

@@ -70,6 +70,8 @@ type turn struct {
 	from    int  // datagrams before it
 	bytes   int  // of them
 	packets int  // that the datagrams of the turn stand for
+	message int  // bytes of the burst before the last message
+	longest int  // see Longest
 	refused bool // Begin refused a datagram
 }
 
@@ -140,7 +142,7 @@ func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
 
 // NextTurn has another machine add datagrams. Len, Packets and Bytes count those of its turn.
-func (b *Burst) NextTurn() { b.turn = turn{from: b.n, bytes: b.bytes} }
+func (b *Burst) NextTurn() { b.turn = turn{from: b.n, bytes: b.bytes, message: b.bytes} }
 
 // Refused reports whether Begin has refused a datagram in this turn: the machine has more to send.
 func (b *Burst) Refused() bool { return b.turn.refused }
@@ -163,6 +165,9 @@ func (b *Burst) Packets() int { return b.turn.packets }
 // Bytes returns the UDP payload bytes of all datagrams.
 func (b *Burst) Bytes() int { return b.bytes - b.turn.bytes }
 
+// Longest returns the most UDP payload bytes that one message has in this turn.
+func (b *Burst) Longest() int { return b.turn.longest }
+
 // Iov returns the bytes of the burst as a scatter list, valid until Reset.
 func (b *Burst) Iov() [][]byte { return b.iov }
 
@@ -184,6 +189,9 @@ func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 		return false
 	}
 	b.turn.path, b.turn.dst = path, bth.DestQP
+	if bth.Opcode.Info().First {
+		b.turn.message = b.bytes
+	}
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}
 	b.open, b.written, b.first, b.more = size, 0, true, 0
 	b.start = len(b.arena)
@@ -333,6 +341,7 @@ func (b *Burst) End() {
 	b.arena = wire.AppendICRC(b.arena, b.crc)
 	b.start = len(b.arena)
 	b.bytes += b.open
+	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
 	b.n++
 	b.turn.packets += 1 + int(b.more)
 	b.closed = b.open < b.segBytes

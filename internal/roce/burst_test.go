@@ -298,3 +298,34 @@ func TestBurstOfSeveralQueuePairs(t *testing.T) {
 		t.Errorf("%d bytes more", len(all))
 	}
 }
+
+// The longest message of a turn is one of its own, also where an earlier turn has begun it.
+func TestBurstKnowsItsLongestMessage(t *testing.T) {
+	const first, middle, last, only = wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly
+	b := NewBurst()
+	for _, turn := range []struct {
+		opcodes []wire.Opcode
+		longest int // packets
+	}{
+		{[]wire.Opcode{only, only, only, only}, 1},
+		{[]wire.Opcode{first, last, first, middle, last, only, first, last}, 3},
+		{nil, 0},
+		{[]wire.Opcode{middle, last, only}, 2},
+	} {
+		b.NextTurn()
+		size, h := packet(100)
+		for _, h.Opcode = range turn.opcodes {
+			if !b.Begin(burstPath, size, h) {
+				t.Fatal("no room")
+			}
+			b.Copy(make([]byte, 100))
+			b.End()
+		}
+		if b.Longest() != turn.longest*size {
+			t.Errorf("%v: %d bytes, want %d", turn.opcodes, b.Longest(), turn.longest*size)
+		}
+	}
+	if b.Reset(); b.Longest() != 0 {
+		t.Errorf("empty: %d bytes", b.Longest())
+	}
+}

@@ -48,7 +48,7 @@ type Conn struct {
 	// host steers packets by it. Guarded by mu
 	steeredTo int
 
-	came int // guarded by mu: bytes that sockets had for it in the last read
+	came int // guarded by mu: bytes that sockets had of its last long message in this read
 
 	log congestion.Log // guarded by mu: of the path, in a capture
 }
@@ -245,7 +245,7 @@ func (c *Conn) flushSockets(now monotime.Time) {
 			if !c.packets.PollOutput(now, p.bursts[n]) {
 				break
 			}
-			c.Engine().NoteBytes(p.bursts[n].Bytes())
+			c.Engine().NoteMessage(p.bursts[n].Longest())
 			n++
 		}
 		if n == 0 {

@@ -156,8 +156,20 @@ func (p *Port) datagram(send *engine.Joint, f *flow, b []byte, id uint16, cur *C
 		}
 	}
 	cur.packets.HandleInput(send.Now, &p.pkt, &p.meta)
-	cur.came += len(b)
+	cur.noteMessage(p.pkt.Info, len(b))
 	return cur
+}
+
+// noteMessage notes a datagram that came for a connection, by the length of its message.
+func (c *Conn) noteMessage(place *wire.OpInfo, bytes int) {
+	switch {
+	case place.Only(): // a short one, or no message
+		return
+	case place.First:
+		c.came = 0
+	}
+	c.came += bytes
+	c.Engine().NoteMessage(c.came)
 }
 
 // lock returns the connection of a queue pair number, locked, or counts a packet without one.
@@ -186,7 +198,6 @@ func (p *Port) leaveUnlock(c *Conn, send *engine.Joint) {
 // heard ends the input of a read for a connection.
 func (c *Conn) heard(now monotime.Time) {
 	c.Heard(now)
-	c.Engine().NoteBytes(c.came)
 	c.came = 0
 }
 

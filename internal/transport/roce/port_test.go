@@ -9,6 +9,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/testkit/rig"
+	wire "verbena/internal/wire/roce"
 )
 
 // While a thread that polls answers messages that it has read, another thread reads further
@@ -63,5 +64,41 @@ func TestPortIsReadWhileAnotherThreadSends(t *testing.T) {
 	<-returned
 	if k := port.TryPoll(false); k == engine.Busy {
 		t.Error("the port is busy when all is sent")
+	}
+}
+
+// A long message has the next waits sleep at once, many short ones that come together have not.
+func TestOneLongMessageEndsSpins(t *testing.T) {
+	a := newNode(t, forEver)
+	c := connOf(newEndpoint(a, 64))
+	const bytes, datagrams = 1040, 60
+	for _, m := range []struct {
+		name  string
+		each  []wire.Opcode // that come, over and over
+		read  int           // datagrams of a read
+		sleep bool
+	}{
+		{"short", []wire.Opcode{wire.RCSendOnly}, datagrams, false},
+		{"two packets each", []wire.Opcode{wire.RCSendFirst, wire.RCSendLast}, datagrams, false},
+		{"a long one", []wire.Opcode{wire.RCSendMiddle}, datagrams, true},
+		{"a long one, and acknowledgements", []wire.Opcode{wire.RCSendMiddle, wire.RCAcknowledge}, 2 * datagrams, true},
+		{"a long one in short reads", []wire.Opcode{wire.RCSendMiddle}, datagrams / 4, false},
+	} {
+		c.Lock()
+		for i := range 2 * datagrams {
+			c.noteMessage(m.each[i%len(m.each)].Info(), bytes)
+			if (i+1)%m.read == 0 {
+				c.heard(0)
+			}
+		}
+		c.Unlock()
+		var s engine.Spin
+		slept := false
+		for !s.Wait(a.Eng, func() bool { return true }) {
+			slept = true
+		}
+		if slept != m.sleep {
+			t.Errorf("%s: the next waits sleep at once: %v, want %v", m.name, slept, m.sleep)
+		}
 	}
 }

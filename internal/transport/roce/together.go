@@ -56,7 +56,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		}
 		switch {
 		case c.packets.PollOutput(now, b):
-			c.Engine().NoteBytes(b.Bytes())
+			c.Engine().NoteMessage(b.Longest())
 			g.sources[i], g.slots[i], g.n = c.sources[0], c.steeredTo, max(g.n, i+1)
 		case i < g.n && b.Refused():
 			i++
