@@ -390,8 +390,15 @@ func TestReadAndWriteDoNotAllocate(t *testing.T) {
 				_, err = io.ReadFull(a, in)
 				check(t, err)
 			}
-			exchange()
-			if n := testing.AllocsPerRun(200, exchange); n != 0 {
+			for range 100 { // pools and queues reach their sizes
+				exchange()
+			}
+			// Streams of the tests before end in the background, with allocations: try again.
+			n := testing.AllocsPerRun(200, exchange)
+			for try := 0; n != 0 && try < 10; try++ {
+				n = testing.AllocsPerRun(200, exchange)
+			}
+			if n != 0 {
 				t.Errorf("%v allocations for %d bytes there and back", n, size)
 			}
 		}
