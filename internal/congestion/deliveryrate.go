@@ -101,6 +101,7 @@ func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
 	if !w.marked && (d.queued || !w.Long()) { // this queue is not marked
 		d.marks.reacted = false
 	}
+	d.marks.acked(now, n)
 	d.grow(w, now, n)
 	d.pace(w)
 }
@@ -117,14 +118,12 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	case d.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.product():
 		w.bytes += n / 8
-	case d.marks.reacted:
-		w.bytes += d.growth(w, now, n)
-	case w.Long():
+	case w.Long() && !d.marks.reacted:
 		w.bytes += min(n/32, probe*n/w.bytes) // all that the path carried is in use
-	case d.lossless:
+	case d.lossless && !w.Long():
 		w.bytes += n / 8
 	default:
-		w.bytes += max(4096*n/w.bytes, 1)
+		w.bytes += d.growth(w, now, n)
 	}
 	if d.ceiling < Most && !now.Before(d.ceilingUntil) {
 		d.ceiling = Most
@@ -167,7 +166,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 }
 
 func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
-	cut, ok := d.marks.marked(w, now, d.startsSlowly(w))
+	cut, ok := d.marks.marked(w, now, least, d.startsSlowly(w))
 	if !ok {
 		return
 	}

@@ -73,8 +73,12 @@ type Window struct {
 	algorithm algorithm
 }
 
-// Initial is the window of an unknown path, in bytes.
-const Initial = 128 << 10
+// Initial is the window of an unknown path, in bytes: that of many hosts at once fits a switch.
+const Initial = 16 << 10
+
+// InitialWide is the first window within a host. It is that of a path, too, once its round trip is
+// known to be longer than the queue of a switch: maxQueue.
+const InitialWide = 128 << 10
 
 // burstTime lets a sender be ahead of the pace: 62 KB at 1 Gb/s, which is one segmented send. On a
 // network that marks packets it is markedBurstTime: a burst is to fit the queue from which it
@@ -95,6 +99,13 @@ func (w *Window) Start(a Algorithm) {
 	}
 }
 
+// Widen takes note that the path, which is unknown as yet, crosses no switch or is long.
+func (w *Window) Widen() {
+	if w.RTT.Smoothed == 0 {
+		w.bytes = max(w.bytes, InitialWide)
+	}
+}
+
 // Bytes returns the window.
 func (w *Window) Bytes() int { return w.bytes }
 
@@ -112,6 +123,9 @@ const (
 // Sample takes in the round trip of a packet that was sent once, and how many bytes were
 // acknowledged in its time. Undisturbed says that nothing was lost meanwhile.
 func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
+	if took > maxQueue {
+		w.Widen()
+	}
 	w.RTT.Sample(took)
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }

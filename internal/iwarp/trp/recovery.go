@@ -41,7 +41,8 @@ const (
 	minReorder = 100 * monotime.Microsecond
 )
 
-// lossTolerance is the part of a round, 1/8, that may be lost without the window shrinking. On a
+// lossTolerance is the part of a round, 1/8, that may be lost without the window shrinking, as may
+// one segment. On a
 // path that always loses one datagram in a hundred, halving it for each would leave a dozen
 // segments in flight; a receiver that is overrun loses far more.
 //
@@ -151,7 +152,7 @@ func (c *Conn) lose(seq uint64, s *slot) {
 // endRound adapts the window to the losses of the round.
 func (c *Conn) endRound(now monotime.Time) {
 	l := &c.loss
-	if l.roundLost*lossTolerance > l.roundLost+l.roundDelivered {
+	if l.roundLost > c.snd.largest && l.roundLost*lossTolerance > l.roundLost+l.roundDelivered {
 		l.Lost(now, c.leastWindow())
 	}
 	c.beginRound()

@@ -80,20 +80,15 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 	return sort.Search(len(r.reads), func(i int) bool { return !r.reads[i].last.Before(psn) })
 }
 
-// ackEvery is the number of packets after which an acknowledgement is asked
+// mostPerAck is the number of packets after which an acknowledgement is asked
 // for in mid-stream, so that the window moves before it is used up. 128 KiB of
 // the largest path MTU: two messages of 64 KiB share one. See endsSoon, too.
-const ackEvery = 32
+const mostPerAck = 32
 
 // ackEvery returns after how many packets to ask for an acknowledgement, with
-// this window in packets. Where packets are paced it is asked for eight times a
-// round trip at least: the window and the time-outs depend on it.
-func (r *requester) ackEvery(window int) int {
-	if r.loss.Long() {
-		return min(ackEvery, max(window/8, 1))
-	}
-	return ackEvery
-}
+// this window in packets: eight times a window at least. The window and the
+// time-outs depend on it, and the last packet of a window may be lost.
+func ackEvery(window int) int { return min(mostPerAck, max(window/8, 1)) }
 
 // ordinaryPiece bounds the length of one READ request, unless the window needs longer ones to be
 // used up by the READs that may be outstanding. Nothing slows responses on their way, and all that
@@ -190,6 +185,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	r := &q.req
 	if r.rnrTimer != monotime.Never {
 		return
+	}
+	if b.Payload(q.MTU) > q.MTU { // within a host
+		r.loss.Widen()
 	}
 	if r.probing {
 		q.sendProbe(now, b)
@@ -438,7 +436,7 @@ func (q *QP) overtakes(w *queue.SendWQE) bool {
 }
 
 // wantAck decides AckReq for a request of a number of packets. It is set on the last
-// packet of the queue, on every ackEvery-th packet, and where the window is about to close. A NAK
+// packet of the queue, on every mostPerAck-th packet, and where the window is about to close. A NAK
 // sets it on the first packet that is repeated.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req
@@ -447,7 +445,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 		return true
 	case r.outstanding()+int(packets) >= q.windowPackets():
 		return true
-	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()) && !q.endsSoon(w, packets):
+	case r.sinceAckReq+int(packets) >= ackEvery(q.windowPackets()) && !q.endsSoon(w, packets):
 		return true
 	case q.Rate.Limited() && r.sinceAckReq+int(packets) > q.Rate.Within(limitedAck)/q.MTU:
 		return true
@@ -467,13 +465,13 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 // acknowledgement. The local ACK time-out runs while it waits in the middle of a message.
 const limitedAck = monotime.Millisecond
 
-// endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
+// endsSoon reports whether the queue ends with w, at most mostPerAck packets after the next ones, and
 // the window has room for them. The last packet asks for an acknowledgement, then. One in the
 // middle of a message of 64 KiB would only wake a requester that sleeps.
 func (q *QP) endsSoon(w *queue.SendWQE, packets uint32) bool {
 	r := &q.req
 	left := int(q.Packets(w.Length - r.off))
-	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= ackEvery+int(packets) &&
+	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= mostPerAck+int(packets) &&
 		r.outstanding()+left <= q.windowPackets()
 }
 

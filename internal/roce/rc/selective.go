@@ -304,14 +304,15 @@ func (q *QP) endRound(now monotime.Time) {
 	}
 	arrived := (l.delivered - l.roundStart) / q.MTU
 	if l.roundLost > 0 && (l.RTT.Smoothed != 0 && !l.Long() ||
-		l.roundLost*lossTolerance > l.roundLost+arrived) {
+		l.roundLost > 1 && l.roundLost*lossTolerance > l.roundLost+arrived) {
 		l.Lost(now, l.leastWindow(q.MTU))
 		l.recovering, l.recovered = true, r.max
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
 }
 
-// lossTolerance is the part of a round trip, 1/8, that may be lost without the window shrinking.
+// lossTolerance is the part of a round trip, 1/8, that may be lost without the window shrinking, as
+// may one packet.
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path.
 const lossTolerance = 8
