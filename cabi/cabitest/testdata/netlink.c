@@ -104,10 +104,29 @@ static void hostile(int fd)
 	EQUAL(refused(fd, &r, sizeof r), ENODEV); /* the next one is answered */
 }
 
-/* Returns whether the dump of queue pairs has a number. */
-static int lists(int fd, unsigned qpn)
+/* Returns the index of a device. */
+static unsigned index_of(int fd, const char *name)
 {
-	struct request r = ask(RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP, RDMA_NLDEV_ATTR_DEV_INDEX, 0);
+	char b[ROOM];
+
+	for (unsigned i = 0; i < 1000; i++) {
+		struct request r = ask(RDMA_NLDEV_CMD_GET, 0, RDMA_NLDEV_ATTR_DEV_INDEX, i);
+		ssize_t n;
+
+		MUST(send(fd, &r, sizeof r, 0) == sizeof r);
+		n = receive(fd, b);
+		MUST(n >= NLMSG_HDRLEN);
+		if (memmem(b, n, name, strlen(name) + 1))
+			return i;
+	}
+	MUST(!"a device of that name");
+	return 0;
+}
+
+/* Returns whether the dump of a device's queue pairs has a number. */
+static int lists(int fd, unsigned device, unsigned qpn)
+{
+	struct request r = ask(RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP, RDMA_NLDEV_ATTR_DEV_INDEX, device);
 	struct nlattr want = { NLA_HDRLEN + sizeof qpn, RDMA_NLDEV_ATTR_RES_LQPN };
 	char b[ROOM], attr[NLA_HDRLEN + sizeof qpn];
 	int found = 0;
@@ -130,11 +149,13 @@ int main(void)
 	struct ibv_context *ctx = open_loopback();
 	int fd = opened(0), other = opened(SOCK_CLOEXEC | SOCK_NONBLOCK), plain;
 	struct end a, b;
+	unsigned device;
 	char byte;
 
 	hostile(fd);
 	pair(&a, &b, ctx, IBV_QPT_RC);
-	CHECK(lists(fd, a.qp->qp_num) && lists(fd, b.qp->qp_num));
+	device = index_of(fd, ibv_get_device_name(ctx->device));
+	CHECK(lists(fd, device, a.qp->qp_num) && lists(fd, device, b.qp->qp_num));
 	EQUAL(recv(other, &byte, 1, 0), -1);
 	EQUAL(errno, EAGAIN);
 	close(fd);
