@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+_Static_assert(VB_ENGINE_VERSION == 0x22240ba7u, "go generate ./cabi/gen");
 _Static_assert(sizeof(void *) == 8, "64-bit only");
 
 #define SAME(type, member, at, size, name) \

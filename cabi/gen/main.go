@@ -56,9 +56,9 @@ func generate() (map[string][]byte, error) {
 	asserts, err := layouts()
 	return map[string][]byte{
 		"../libibverbs/device_limits.h": limits(),
-		"../include/engine_version.h":   version(string(header)),
+		"../include/engine_version.h":   version(numberOf(string(header))),
 		"../engine/exports.go":          exported,
 		"../engine/cmexports.go":        cmExported,
-		"../engine/table.c":             table(list, asserts),
+		"../engine/table.c":             table(list, asserts, numberOf(string(header))),
 	}, err
 }
