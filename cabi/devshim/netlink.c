@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sockets beyond are those of the system, which has no NETLINK_RDMA mostly. */
+/* Of sockets that are open at a time, those beyond get no addresses of netlink. */
 #define MOST 64
 
 /* The sockets that were made: a descriptor may be another file's later, so its inode says which. */
 static _Atomic ino_t made[MOST];
-static atomic_int used; /* the first ones that have been used so far */
+static atomic_uint count; /* of sockets that were made; the last ones are known */
 
 static ino_t inode_of(int fd)
 {
@@ -33,29 +33,26 @@ static ino_t inode_of(int fd)
 /* Returns whether the descriptor is one of these sockets. Keeps errno. */
 static int ours(int fd)
 {
-	int n = atomic_load_explicit(&used, memory_order_relaxed), before, found = 0;
+	unsigned n = atomic_load_explicit(&count, memory_order_relaxed);
+	int before, found = 0;
 	ino_t inode;
 
 	if (n == 0)
 		return 0;
+	if (n > MOST)
+		n = MOST;
 	before = errno;
 	inode = inode_of(fd);
-	for (int i = 0; inode && !found && i < n; i++)
+	for (unsigned i = 0; inode && !found && i < n; i++)
 		found = atomic_load(&made[i]) == inode;
 	errno = before;
 	return found;
 }
 
+/* A program that makes many has closed old ones. */
 static void note(int fd)
 {
-	int i = atomic_fetch_add(&used, 1);
-
-	/* A program that makes many has closed old ones. */
-	if (i >= MOST) {
-		atomic_store(&used, MOST);
-		i %= MOST;
-	}
-	atomic_store(&made[i], inode_of(fd));
+	atomic_store(&made[atomic_fetch_add(&count, 1) % MOST], inode_of(fd));
 }
 
 NEXT(socket, int(int, int, int))

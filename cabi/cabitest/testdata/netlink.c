@@ -144,6 +144,22 @@ static int lists(int fd, unsigned device, unsigned qpn)
 	}
 }
 
+/* Two sockets that are open at a time are known, however many there were before. */
+static void many(void)
+{
+	struct request r = ask(RDMA_NLDEV_CMD_GET, 0, RDMA_NLDEV_ATTR_DEV_INDEX, 4096);
+	int first, second;
+
+	for (int i = 0; i < 70; i++)
+		close(opened(0));
+	first = opened(0);
+	second = opened(0);
+	EQUAL(refused(first, &r, sizeof r), ENODEV);
+	EQUAL(refused(second, &r, sizeof r), ENODEV);
+	close(first);
+	close(second);
+}
+
 int main(void)
 {
 	struct ibv_context *ctx = open_loopback();
@@ -164,6 +180,7 @@ int main(void)
 	plain = socket(AF_UNIX, SOCK_DGRAM, 0);
 	EQUAL(plain, fd);
 	EQUAL(bind(plain, NULL, 0), -1);
+	many();
 	unpair(&a, &b);
 	return finish(ctx);
 }
