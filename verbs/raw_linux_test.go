@@ -110,6 +110,37 @@ func TestRawPacketsAreSent(t *testing.T) {
 	}
 }
 
+// An interface that is made anew under the name of one that has gone gets a socket of its own.
+func TestRawPacketsOfNewInterface(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	old := newRaw(t, "roce_a")
+	a, err := netlink.LinkByName("a")
+	check(t, err)
+	check(t, netlink.LinkDel(a))
+	n.AddWire("a", "b")
+	n.Add("a", "192.0.2.1/24")
+	n.Add("b", "198.51.100.1/24")
+	n.Up("a", "b")
+	r, err := packet.OpenReceiver("b")
+	check(t, err)
+	defer r.Close()
+	e, f := newRaw(t, "roce_a"), aFrame(60, 7)
+	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)
+	if got := nextFrame(t, r); !bytes.Equal(got, f) {
+		t.Errorf("%x", got)
+	}
+	// The end of the old queue pair leaves the new one its socket.
+	check(t, old.qp.Destroy())
+	third := newRaw(t, "roce_a")
+	wantStatus(t, third.sendFrame(f).Status, ib.WCSuccess)
+	nextFrame(t, r)
+	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)
+	nextFrame(t, r)
+}
+
 // A frame that is too short or too long stops the send queue, until it is taken to RTS again. The
 // longest is that of the interface's MTU, as of the last change of state, with a VLAN tag.
 func TestRawPacketLengths(t *testing.T) {

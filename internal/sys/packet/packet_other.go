@@ -12,6 +12,9 @@ type Sender struct{}
 // OpenSender fails.
 func OpenSender(string) (*Sender, error) { return nil, errors.ErrUnsupported }
 
+// Stale is never called.
+func (*Sender) Stale() bool { return true }
+
 // Longest is never called.
 func (*Sender) Longest() (int, error) { return 0, errors.ErrUnsupported }
 

@@ -3,6 +3,7 @@
 package packet
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -17,8 +18,9 @@ const mark = 0x56657262
 // Sender sends frames by an interface. Its methods may be called concurrently.
 type Sender struct {
 	// immutable after OpenSender
-	fd   int
-	name string
+	fd    int
+	name  string
+	index int // of the interface
 }
 
 // OpenSender opens a socket for an interface.
@@ -32,7 +34,18 @@ func OpenSender(name string) (*Sender, error) {
 	// Before Linux 5.17 a mark needs CAP_NET_ADMIN. Without it Receivers of this interface do not
 	// get the frames.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark)
-	return &Sender{fd, name}, nil
+	s := &Sender{fd: fd, name: name}
+	s.index, err = indexOf(fd, name)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Stale reports whether the interface has gone, or its name is another one's now.
+func (s *Sender) Stale() bool {
+	index, err := indexOf(s.fd, s.name)
+	return err != nil || index != s.index
 }
 
 // open returns a packet socket of an interface for frames of a protocol of linux/if_ether.h.
@@ -79,14 +92,20 @@ func ask(fd int, name string) (n netif, err error) {
 	default:
 		return n, fmt.Errorf("%s: %w", name, ErrNoFrames)
 	}
-	if r, err = unix.NewIfreq(name); err != nil {
-		return n, err
+	n.number, err = indexOf(fd, name)
+	return n, err
+}
+
+// indexOf returns the number of an interface.
+func indexOf(fd int, name string) (int, error) {
+	r, err := unix.NewIfreq(name)
+	if err != nil {
+		return 0, err
 	}
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r); err != nil {
-		return n, os.NewSyscallError("ioctl SIOCGIFINDEX", err)
+		return 0, os.NewSyscallError("ioctl SIOCGIFINDEX", err)
 	}
-	n.number = int(r.Uint32())
-	return n, nil
+	return int(r.Uint32()), nil
 }
 
 // Longest returns the length of the longest frame that the interface takes now.

@@ -3,6 +3,8 @@
 package raw
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -59,7 +61,10 @@ func (in *input) TryPoll(bool) (n int) {
 	}
 	for range turnFrames {
 		frame, err := in.recv.Read()
+		var broken *os.SyscallError
 		switch {
+		case errors.As(err, &broken): // the socket, not a frame: reading again does not help
+			return n
 		case err != nil:
 			in.link.of.malformed.Add(1)
 		case len(frame) == 0:

@@ -23,7 +23,7 @@ type Transport struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	links   map[string]*link // by the interface's name
+	links   map[string]*link // by the interface's name: those of new queue pairs
 	dropped uint64           // by the kernel, of links whose flows are gone
 }
 
@@ -67,7 +67,8 @@ type link struct {
 func (t *Transport) link(name string) (*link, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l := t.links[name]; l != nil {
+	// The queue pairs of an interface that has gone keep its link, which carries nothing more.
+	if l := t.links[name]; l != nil && !l.sender.Stale() {
 		l.users++
 		return l, nil
 	}
@@ -85,7 +86,9 @@ func (l *link) leave() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if l.users--; l.users == 0 {
-		delete(l.of.links, l.name)
+		if l.of.links[l.name] == l {
+			delete(l.of.links, l.name)
+		}
 		_ = l.sender.Close() // all that it took is sent
 	}
 }
