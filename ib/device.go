@@ -135,6 +135,9 @@ const (
 	ODPRead    ODPTransportCaps = 1 << 3
 	ODPAtomic  ODPTransportCaps = 1 << 4
 	ODPSRQRecv ODPTransportCaps = 1 << 5
+	ODPFlush   ODPTransportCaps = 1 << 6
+	// ODPAtomicWrite is of ATOMIC WRITE, which ODPAtomic does not include.
+	ODPAtomicWrite ODPTransportCaps = 1 << 7
 )
 
 // PortState is the state of a port: ibv_port_state.

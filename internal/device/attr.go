@@ -42,6 +42,7 @@ const coreClock = 1e6
 const (
 	odpGeneral = ib.ODPSupport | ib.ODPSupportImplicit
 	odpRC      = ib.ODPSend | ib.ODPRecv | ib.ODPWrite | ib.ODPRead | ib.ODPAtomic | ib.ODPSRQRecv
+	odpRoCERC  = odpRC | ib.ODPFlush | ib.ODPAtomicWrite
 )
 
 // CompCntrCaps has the bounds of completion counters. A request of the peer that completes nothing
@@ -76,7 +77,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
 		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
-		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
+		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRoCERC, XRC: odpRoCERC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
 		RSS: ib.RSSCaps{Types: 1 << ib.QPTypeRawPacket, MaxTables: maxObjects,
 			MaxTableSize: MaxRWQTable, Fields: steer.AllHash, Function: 1},

@@ -129,20 +129,35 @@ static void atomics(struct end *a, struct end *b, struct ibv_qp_ex *qpx)
 	memcpy(&word, b->buf + 8, 8);
 	EQUAL(word, stored);
 
+	/* On-demand memory, too: the device says so for both operations. */
 	memcpy(&flush, qpx + 1, sizeof(flush));
 	MUST(flush);
-	struct ibv_mr *mr = ibv_reg_mr_iova2(b->pd, b->buf, 4096, remote, ALL_ACCESS | ACCESS_FLUSH_GLOBAL);
+	for (int access = ALL_ACCESS | ACCESS_FLUSH_GLOBAL; access; access = access & IBV_ACCESS_ON_DEMAND ? 0 : access | IBV_ACCESS_ON_DEMAND) {
+		struct ibv_mr *mr = ibv_reg_mr_iova2(b->pd, b->buf, 4096, remote, (unsigned)access);
 
-	MUST(mr);
-	ibv_wr_start(qpx);
-	next(qpx, 13);
-	flush(qpx, mr->rkey, remote, 64, FLUSH_GLOBAL_VISIBILITY, FLUSH_RANGE);
-	EQUAL(ibv_wr_complete(qpx), 0);
-	MUST(wait_wc(a->cq, &wc) == 1);
-	EQUAL(wc.wr_id, 13);
-	EQUAL(wc.status, IBV_WC_SUCCESS);
-	EQUAL(wc.opcode, WC_FLUSH);
-	EQUAL(ibv_dereg_mr(mr), 0);
+		MUST(mr);
+		stored++;
+		ibv_wr_start(qpx);
+		next(qpx, 13);
+		ibv_wr_atomic_write(qpx, mr->rkey, remote + 16, &stored);
+		next(qpx, 14);
+		flush(qpx, mr->rkey, remote, 64, FLUSH_GLOBAL_VISIBILITY, FLUSH_RANGE);
+		EQUAL(ibv_wr_complete(qpx), 0);
+		WANT_WC(a->cq, 13, IBV_WC_SUCCESS);
+		MUST(wait_wc(a->cq, &wc) == 1);
+		EQUAL(wc.wr_id, 14);
+		EQUAL(wc.status, IBV_WC_SUCCESS);
+		EQUAL(wc.opcode, WC_FLUSH);
+		memcpy(&word, b->buf + 16, 8);
+		EQUAL(word, stored);
+		EQUAL(ibv_dereg_mr(mr), 0);
+	}
+	struct ibv_device_attr_ex attr;
+	const unsigned both = 1 << 6 | 1 << 7; /* IBV_ODP_SUPPORT_FLUSH and _ATOMIC_WRITE of rdma-core 65 */
+
+	MUST(!ibv_query_device_ex(a->qp->context, NULL, &attr));
+	EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps & both, both);
+	EQUAL(attr.xrc_odp_caps & both, both);
 }
 
 static void windows(struct end *a, struct end *b, struct ibv_qp_ex *qpx)

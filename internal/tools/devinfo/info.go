@@ -133,7 +133,7 @@ func (p printer) extended(a *ib.DeviceAttr) {
 			p.odpFlags(1, "NO SUPPORT")
 		}
 		p.odpFlags(uint64(t.caps), "SUPPORT_SEND", "SUPPORT_RECV", "SUPPORT_WRITE", "SUPPORT_READ",
-			"SUPPORT_ATOMIC", "SUPPORT_SRQ")
+			"SUPPORT_ATOMIC", "SUPPORT_SRQ", "SUPPORT_FLUSH", "SUPPORT_ATOMIC_WRITE")
 	}
 	if a.CompletionTimestampMask != 0 {
 		p.f("\tcompletion timestamp_mask:\t\t\t0x%016x\n", a.CompletionTimestampMask)
