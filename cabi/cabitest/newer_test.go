@@ -24,7 +24,7 @@ var newer = map[string]string{
 		IBVERBS_PRIVATE_65 { global: ibv_wr_opcode_str; local: *; };`,
 	"librdmacm.so.1": `
 		RDMACM_1.4 { global: rdma_query_addrinfo; rdma_resolve_addrinfo; rdma_write_cm_event; };
-		RDMACM_1.5 { global: repoll_create; local: *; };`,
+		RDMACM_1.5 { global: repoll_wait; local: *; };`,
 }
 
 // TestProgramOfNewerLibraries links a program with stand-ins that have the nodes of rdma-core 65,

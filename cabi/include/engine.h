@@ -221,6 +221,7 @@ struct vb_cm_event {
 	union {
 		struct rdma_conn_param conn;
 		struct rdma_ud_param ud;
+		uint64_t arg; /* of rdma_write_cm_event, which makes events without the engine */
 	} param; /* private_data points to priv, or is NULL */
 	uint8_t priv[256];
 };

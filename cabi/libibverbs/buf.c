@@ -4,6 +4,7 @@
  * ibv_reg_mr_ex(3). The buffers are ordinary memory, as with any provider without functions of its
  * own, and have no dma-buf.
  */
+#include "dmah.h"
 #include "front.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ struct ibv_mr_init_attr {
 	void *addr;
 	int fd;
 	uint64_t fd_offset;
-	void *dmah;
+	struct ibv_dmah *dmah;
 	struct ibv_buf *buf;
 };
 
@@ -37,8 +38,9 @@ struct ibv_mr_init_attr {
 #define HAS_ADDR      (UINT64_C(1) << 1)
 #define HAS_FD	      (UINT64_C(1) << 2)
 #define HAS_FD_OFFSET (UINT64_C(1) << 3)
+#define HAS_DMAH      (UINT64_C(1) << 4)
 #define HAS_BUF	      (UINT64_C(1) << 5)
-#define KNOWN	      (HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_BUF)
+#define KNOWN	      (HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_DMAH | HAS_BUF)
 
 VB_EXPORT VB_RETURNS_POINTER(void *, ibv_alloc_buf,
 			     (struct ibv_pd *pd, size_t size, struct ibv_buf **out),
@@ -99,7 +101,11 @@ static int check(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	uint64_t has = attr->comp_mask;
 
 	if (has & ~KNOWN)
-		return EOPNOTSUPP; /* hints of a DMA handle and others */
+		return EOPNOTSUPP;
+	/* Hints are for pages that a device may keep. */
+	if ((has & HAS_DMAH) && (!attr->dmah || attr->dmah->context != pd->context ||
+				 (attr->access & IBV_ACCESS_ON_DEMAND)))
+		return EINVAL;
 	if (has & HAS_FD) {
 		if ((has & HAS_ADDR) || (has & HAS_BUF) || !(has & HAS_FD_OFFSET) || !(has & HAS_IOVA))
 			return EINVAL;

@@ -167,6 +167,19 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_resize_cq, (struct ibv_cq *ibcq, int cqe), (ibcq,
 	return err;
 }
 
+/*
+ * ibv_modify_cq(3). There is no moderation of events, so only the attributes that ask for none are
+ * accepted: an event for each completion, or one that waits for no others.
+ */
+VB_RETURNS_ERRNO(vb_modify_cq, (struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr), (ibcq, attr))
+{
+	if (!ibcq || !attr || attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
+		return EINVAL;
+	if (!vb_engine_alive(vb_cq_of(ibcq)->engine))
+		return EIO;
+	return attr->moderate.cq_count > 1 && attr->moderate.cq_period ? EOPNOTSUPP : 0;
+}
+
 VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only),
 		 (ibcq, solicited_only))
 {

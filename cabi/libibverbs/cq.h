@@ -77,6 +77,7 @@ static inline void vb_cq_found(struct vb_cq *cq)
 }
 
 int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /* The times that ibv_create_cq_ex may ask for. */

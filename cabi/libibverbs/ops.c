@@ -35,6 +35,7 @@ void vb_fill_ops(struct vb_context *context)
 	v->reg_dm_mr = vb_reg_dm_mr;
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
+	v->modify_cq = vb_modify_cq;
 	v->modify_qp_rate_limit = vb_modify_qp_rate_limit;
 	v->ibv_create_flow = vb_create_flow;
 	v->ibv_destroy_flow = vb_destroy_flow;

@@ -1,36 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions that rdma-core has added since 44, in IBVERBS_1.15 and 1.16, and that no device of ours
- * has: DMA hints for a PCI device, memory of a device, the speed of a port apart from its
- * attributes. They return the same as a provider without them. buf.c and compcntr.c have those that
- * work.
- *
- * The functions are defined without the arguments that they ignore.
+ * Functions that rdma-core has added since 44, in IBVERBS_1.16: ibv_query_port_speed(3), and the
+ * descriptor of device memory, which ours does not have. buf.c, compcntr.c and dmah.c have others.
  */
 #include "front.h"
 
 #include <errno.h>
 
-#define NONE_RETURNS_NULL(name)                                \
-	VB_EXPORT VB_RETURNS_POINTER(void *, name, (void), ()) \
-	{                                                      \
-		errno = EOPNOTSUPP;                            \
-		return NULL;                                   \
-	}
+/* The unit of ibv_query_port_speed: 100 Mb/s. Those of ibv_query_port: lanes, and 2.5 Gb/s. */
+#define UNITS_PER_SPEED 25
 
-#define NONE_RETURNS_ERRNO(name)                     \
-	VB_EXPORT VB_RETURNS_ERRNO(name, (void), ()) \
-	{                                            \
-		return EOPNOTSUPP;                   \
-	}
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_port_speed,
+	(struct ibv_context *ctx, uint32_t port_num, uint64_t *port_speed),
+	(ctx, port_num, port_speed))
+{
+	struct ibv_port_attr attr;
 
-/* IBVERBS_1.15 */
-NONE_RETURNS_NULL(ibv_alloc_dmah)
-NONE_RETURNS_ERRNO(ibv_dealloc_dmah)
+	if (!ctx || port_num != 1 || !port_speed)
+		return EINVAL;
+	vb_port_attr(vb_context_of(ctx)->device, &attr);
+	/* One lane of the lowest speed, as with rdma_rxe: device_limits.h. */
+	*port_speed = (uint64_t)attr.active_width * attr.active_speed * UNITS_PER_SPEED;
+	return 0;
+}
 
-/* IBVERBS_1.16 */
-NONE_RETURNS_ERRNO(ibv_query_port_speed)
-
+/* The descriptor of a dma-buf. */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_dm_export_dmabuf_fd, (void), ())
 {
 	errno = EOPNOTSUPP;

@@ -125,6 +125,20 @@ int cm_channel_open(struct cm_channel *channel)
 	return err;
 }
 
+int cm_channel_post(struct cm_channel *channel, struct vb_cm_event *event)
+{
+	int err = 0;
+
+	if (inherited(channel))
+		return EIO;
+	vb_order_before(event);
+	pthread_mutex_lock(&channel->mu);
+	if (write(channel->write_fd, &event, sizeof(event)) != sizeof(event))
+		err = errno; /* EAGAIN: thousands of events wait */
+	pthread_mutex_unlock(&channel->mu);
+	return err;
+}
+
 /* -- taking events; mu is held -------------------------------------------------- */
 
 /* Returns the number of records in the pipe. */

@@ -32,6 +32,14 @@ static inline int cm_result(int err)
 	return err ? cm_fail(err) : 0;
 }
 
+/* Events that rdma-core has added after 44. */
+enum {
+	CM_EVENT_ADDRINFO_RESOLVED = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
+	CM_EVENT_ADDRINFO_ERROR,
+	CM_EVENT_USER,
+	CM_EVENT_INTERNAL,
+};
+
 /* -- event channels (channel.c) ---------------------------------------------- */
 
 /*
@@ -66,6 +74,8 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
 int cm_channel_open(struct cm_channel *channel);
 /* To be called in a child of a fork, which has none of the threads. */
 void cm_channels_after_fork_in_child(void);
+/* Gives the channel, which is open, an event that the engine does not make: 0 or an errno. */
+int cm_channel_post(struct cm_channel *channel, struct vb_cm_event *event);
 /* Takes the oldest event, and waits for it if the descriptor is a blocking one: 0 or an errno. */
 int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event);
 
@@ -93,6 +103,8 @@ struct cm_id {
 	struct cm_id *next;
 	unsigned events_reported, events_acked;
 	struct cm_group *groups;
+	int resolving;			/* rdma_resolve_addrinfo was called */
+	struct rdma_addrinfo *resolved; /* its result, for rdma_query_addrinfo */
 	/* changed by calls of the application, one at a time */
 	struct cm_device *device;
 	int any_device; /* bound to a loopback address and to no device */
@@ -132,6 +144,9 @@ int cm_id_adopt(struct cm_id *listener, vb_handle handle, struct cm_id **id);
  * and errno if the event is a failure.
  */
 int cm_complete(struct rdma_cm_id *id);
+/* Gives the identifier's channel an event that the engine does not make: 0 or an errno. */
+int cm_event_write(struct cm_id *id, uint32_t type, int status, uint64_t arg);
+
 /* Acknowledges the event that a synchronous call left in id->event. */
 void cm_ack_last(struct rdma_cm_id *id);
 

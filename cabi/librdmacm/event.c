@@ -171,6 +171,8 @@ static void fill(struct cm_event *event)
 		/* rdma_join_multicast(3): the context comes back in private_data. */
 		e->param.ud.private_data = event->group->context;
 		e->param.ud.private_data_len = 0;
+	} else if (raw->type == CM_EVENT_USER) {
+		memcpy(&e->param, &raw->param.arg, sizeof(raw->param.arg));
 	} else if (raw->is_ud) {
 		e->param.ud = raw->param.ud;
 		e->param.ud.private_data = e->param.ud.private_data_len ? raw->priv : NULL;
@@ -244,17 +246,48 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_cm_event,
 	}
 }
 
+/* -- events of the application ---------------------------------------------------------------- */
+
+int cm_event_write(struct cm_id *id, uint32_t type, int status, uint64_t arg)
+{
+	struct vb_cm_event *raw = calloc(1, sizeof(*raw));
+	int err;
+
+	if (!raw)
+		return ENOMEM;
+	raw->id = id->cookie;
+	raw->type = type;
+	raw->status = status;
+	raw->param.arg = arg;
+	err = cm_channel_post(cm_channel_of(id->id.channel), raw);
+	if (err)
+		free(raw);
+	return err;
+}
+
+/* rdma_write_cm_event(3), of rdma-core 59. */
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_write_cm_event,
+			   (struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			    uint64_t arg),
+			   (id, event, status, arg))
+{
+	if (!id || (unsigned)event != CM_EVENT_USER)
+		return cm_fail(EINVAL);
+	return cm_result(cm_event_write(cm_id_of(id), CM_EVENT_USER, status, arg));
+}
+
 /* -- synchronous mode ----------------------------------------------------------------------- */
 
 int cm_complete(struct rdma_cm_id *id)
 {
 	if (!cm_id_of(id)->sync)
 		return 0;
-	do { /* an interface with another address is not what the call waits for */
+	do { /* an interface with another address, or a wake-up, is not what the call waits for */
 		cm_ack_last(id);
 		if (rdma_get_cm_event(id->channel, &id->event))
 			return -1;
-	} while (id->event->event == RDMA_CM_EVENT_ADDR_CHANGE);
+	} while (id->event->event == RDMA_CM_EVENT_ADDR_CHANGE ||
+		 (unsigned)id->event->event == CM_EVENT_USER);
 	if (!id->event->status)
 		return 0;
 	if (id->event->event == RDMA_CM_EVENT_REJECTED)

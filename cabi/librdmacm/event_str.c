@@ -4,7 +4,8 @@
  */
 #include "cm.h"
 
-#define NAME(type) [type] = #type
+#define NAME(type)  [type] = #type
+#define ADDED(name) [CM_EVENT_##name] = "RDMA_CM_EVENT_" #name /* by rdma-core after 44 */
 
 static const char *const names[] = {
 	NAME(RDMA_CM_EVENT_ADDR_RESOLVED),
@@ -23,6 +24,10 @@ static const char *const names[] = {
 	NAME(RDMA_CM_EVENT_MULTICAST_ERROR),
 	NAME(RDMA_CM_EVENT_ADDR_CHANGE),
 	NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+	ADDED(ADDRINFO_RESOLVED),
+	ADDED(ADDRINFO_ERROR),
+	ADDED(USER),
+	ADDED(INTERNAL),
 };
 
 VB_EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)

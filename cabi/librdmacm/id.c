@@ -119,6 +119,7 @@ static void free_id(struct cm_id *id)
 		free(group);
 	}
 	free(id->id.route.path_rec);
+	rdma_freeaddrinfo(id->resolved);
 	free(id->qp_init_attr);
 	free(id->connect);
 	free(id);

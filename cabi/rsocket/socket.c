@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls of rsocket(7): they find the socket of a number, call its operation and set errno. */
+#include "epoll.h"
 #include "socket.h"
 
 #include "datagram.h"
@@ -174,11 +175,14 @@ static int close_number(int number)
 		return 0;
 	struct rs_socket *s = rs_index_get(number);
 
+	if (!s && rs_epoll_close(number))
+		return 0;
 	if (!s || atomic_exchange(&s->closing, true)) {
 		if (s)
 			rs_put(s);
 		return -EBADF;
 	}
+	rs_epoll_forget(number);
 	s->ops->close(s);
 	rs_index_remove(s);
 	rs_put(s);

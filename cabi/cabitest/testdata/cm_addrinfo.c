@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* EAI_ADDRFAMILY */
 #include "cm.h"
+#include "newer.h"
 
 #include <netdb.h>
 
@@ -23,6 +24,46 @@ static int is(const struct sockaddr *addr, const char *text, int port)
 
 	CHECK(addr && addr->sa_family == AF_INET);
 	return strcmp(inet_ntop(AF_INET, &in->sin_addr, buf, sizeof(buf)), text) == 0 && ntohs(in->sin_port) == port;
+}
+
+/* The same with an event at its end, on a channel and in synchronous mode. */
+static void resolve(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_addrinfo hints = {.ai_flags = RAI_DNS | RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP}, *res = NULL;
+	struct rdma_cm_id *id;
+
+	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+	CHECK_FAILS(rdma_query_addrinfo(id, &res), ENOENT);
+	CHECK(rdma_resolve_addrinfo(id, "127.0.0.1", "4242", &hints) == 0);
+	CHECK(test_readable(channel));
+	CHECK_FAILS(rdma_resolve_addrinfo(id, "127.0.0.1", "4242", &hints), EBUSY);
+	test_ack(channel, RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+	CHECK(rdma_query_addrinfo(id, &res) == 0);
+	CHECK(is(res->ai_dst_addr, "127.0.0.1", 4242));
+	rdma_freeaddrinfo(res);
+	CHECK_FAILS(rdma_query_addrinfo(id, &res), ENOENT);
+
+	/* A name that is none: no event, and another try is possible. */
+	CHECK_FAILS(rdma_resolve_addrinfo(id, "localhost", NULL, &hints), EADDRNOTAVAIL);
+	CHECK_FAILS(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
+	hints.ai_flags = RAI_SA;
+	CHECK_FAILS(rdma_resolve_addrinfo(id, NULL, "service", &hints), EOPNOTSUPP);
+	CHECK(!test_readable(channel));
+	CHECK(rdma_resolve_addrinfo(id, "127.0.0.1", "4242", NULL) == 0);
+	CHECK(rdma_destroy_id(id) == 0); /* with its event and its result */
+	CHECK(!test_readable(channel));
+
+	CHECK(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	CHECK(rdma_resolve_addrinfo(id, "127.0.0.1", "4242", NULL) == 0);
+	CHECK(id->event && id->event->event == RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+	CHECK(rdma_query_addrinfo(id, &res) == 0);
+	CHECK(is(res->ai_dst_addr, "127.0.0.1", 4242));
+	rdma_freeaddrinfo(res);
+	CHECK(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
+	CHECK_FAILS(rdma_resolve_addrinfo(NULL, "127.0.0.1", NULL, NULL), EINVAL);
+	CHECK_FAILS(rdma_query_addrinfo(NULL, &res), EINVAL);
 }
 
 int main(void)
@@ -101,5 +142,6 @@ int main(void)
 	CHECK_FAILS(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
 	CHECK_FAILS(rdma_getaddrinfo("127.0.0.1", NULL, NULL, NULL), EINVAL);
 	rdma_freeaddrinfo(NULL);
+	resolve();
 	return 0;
 }

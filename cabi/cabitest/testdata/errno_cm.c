@@ -2,14 +2,10 @@
 /* errno after each function of librdmacm.so.1 but rsockets: calls.h. */
 #include "calls.h"
 #include "cm.h"
+#include "newer.h"
 
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-
-/* Only rdma-core after 44 has it. */
-int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
-int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints);
-int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);
 
 static const char *addr_arg;
 static struct rdma_event_channel *channel;
@@ -54,6 +50,7 @@ static void no_identifier(void)
 	struct ibv_qp_init_attr qp = test_qp(IBV_QPT_RC);
 	struct ibv_qp_attr attr;
 	struct ibv_ece ece;
+	struct rdma_addrinfo *info;
 	struct rdma_cm_id *id;
 	int mask;
 
@@ -91,6 +88,12 @@ static void no_identifier(void)
 	FAILS_MINUS(rdma_query_addrinfo, (id, NULL));
 	FAILS_MINUS(rdma_resolve_addrinfo, (id, NULL, NULL, NULL));
 	FAILS_MINUS(rdma_write_cm_event, (id, RDMA_CM_EVENT_ESTABLISHED, 0, 0));
+	SUCCEEDS(rdma_resolve_addrinfo, (id, addr_arg, "7", NULL), == 0);
+	ack(RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+	SUCCEEDS(rdma_query_addrinfo, (id, &info), == 0);
+	rdma_freeaddrinfo(info);
+	SUCCEEDS(rdma_write_cm_event, (id, RDMA_CM_EVENT_USER, 0, 0), == 0);
+	ack(RDMA_CM_EVENT_USER);
 	FAILS_MINUS(rdma_create_ep, (NULL, NULL, NULL, NULL));
 	SUCCEEDS(rdma_destroy_id, (id), == 0);
 }

@@ -56,6 +56,16 @@ int main(int argc, char **argv)
 	SUCCEEDS(rgetpeername, (ends[0], (struct sockaddr *)&got, &length), == 0);
 	FAILS_MINUS(rgetpeername, (NONE, (struct sockaddr *)&got, &length));
 
+	struct epoll_event event = {.events = EPOLLOUT};
+
+	value = SUCCEEDS(repoll_create, (0), >= 0);
+	FAILS_MINUS(repoll_create, (1 << 30));
+	SUCCEEDS(repoll_ctl, (value, EPOLL_CTL_ADD, ends[0], &event), == 0);
+	FAILS_MINUS(repoll_ctl, (value, EPOLL_CTL_ADD, ends[0], &event));
+	SUCCEEDS(repoll_wait, (value, &event, 1, -1), == 1);
+	FAILS_MINUS(repoll_wait, (value, &event, 0, -1));
+	CHECK(rclose(value) == 0);
+
 	SUCCEEDS(rsend, (ends[0], buf, 10, 0), == 10);
 	SUCCEEDS(rwrite, (ends[0], buf, 10), == 10);
 	SUCCEEDS(rwritev, (ends[0], &iov, 1), == 10);

@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "comp_cntr.h"
 #include "loop.h"
+#include "newer.h"
 
 #include <fcntl.h>
 #include <infiniband/sa.h>
@@ -51,6 +52,13 @@ static void devices(void)
 	ctx = SUCCEEDS(ibv_open_device, (device), != NULL);
 	DOES(ibv_free_device_list, (list));
 	FAILS_NULL(ibv_open_device, (NULL));
+	FAILS_NULL(ibv_alloc_dmah, (ctx, NULL));
+	FAILS_ERRNO(ibv_dealloc_dmah, (NULL));
+	struct dmah *dmah = SUCCEEDS(ibv_alloc_dmah, (ctx, &(struct dmah_attr){.comp_mask = 0}), != NULL);
+
+	SUCCEEDS(ibv_dealloc_dmah, (dmah), == 0);
+	FAILS_ERRNO(ibv_query_port_speed, (ctx, 2, &(uint64_t){0}));
+	SUCCEEDS(ibv_query_port_speed, (ctx, 1, &(uint64_t){0}), == 0);
 	FAILS_NULL(ibv_import_device, (0));
 	SUCCEEDS(ibv_fork_init, (), == 0);
 	SUCCEEDS(ibv_is_fork_initialized, (), == IBV_FORK_UNNEEDED);

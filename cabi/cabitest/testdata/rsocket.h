@@ -14,6 +14,12 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <string.h>
+#include <sys/epoll.h>
+
+/* Only rdma-core after 44 has them. */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int most, int timeout);
 
 static inline struct sockaddr_in rs_address(const char *arg, uint16_t port)
 {

@@ -200,7 +200,9 @@ static void completion_queues(void)
 			EQUAL(ibv_destroy_cq(ibv_cq_ex_to_cq(made)), 0);
 	}
 	MUST(cq = ibv_create_cq(ctx, 4, NULL, NULL, 0));
-	EQUAL(ibv_modify_cq(cq, &attr), EOPNOTSUPP);
+	attr.attr_mask = IBV_CQ_ATTR_RESERVED;
+	EQUAL(ibv_modify_cq(cq, &attr), EINVAL);
+	EQUAL(ibv_modify_cq(cq, NULL), EINVAL);
 	EQUAL(ibv_req_notify_cq(cq, 0), 0);
 	EQUAL(ibv_resize_cq(NULL, 4), EINVAL);
 	EQUAL(ibv_destroy_cq(cq), 0);

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "loop.h"
+#include "newer.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ struct region {
 	void *addr;
 	int fd;
 	uint64_t fd_offset;
-	void *dmah;
+	struct dmah *dmah;
 	struct buf *buf;
 };
 enum { IOVA = 1, ADDR = 2, FD = 4, FD_OFFSET = 8, DMAH = 16, BUF = 32 };
@@ -104,6 +105,55 @@ static void buffers(void)
 	unpair(&a, &b);
 }
 
+/* Hints of a DMA handle are checked, and change nothing. */
+static void hints(struct ibv_pd *pd, struct region r)
+{
+	static const struct {
+		struct dmah_attr attr;
+		int err;
+	} table[] = {
+		{{0}, 0},
+		{{DMAH_CPU_ID | DMAH_PH | DMAH_TPH_MEM_TYPE, 0, 3, 1}, 0},
+		{{DMAH_CPU_ID, 0xffff, 0, 0}, EINVAL},
+		{{DMAH_PH, 0, 4, 0}, EINVAL},
+		{{DMAH_TPH_MEM_TYPE, 0, 0, 2}, EINVAL},
+		{{DMAH_PH, 0xffff, 3, 200}, 0}, /* fields that the mask does not name do not count */
+		{{8, 0, 0, 0}, EOPNOTSUPP},
+	};
+	struct ibv_context *other = open_loopback();
+	struct dmah *dmah;
+	struct ibv_mr *mr;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+		struct dmah_attr attr = table[i].attr;
+
+		if (table[i].err) {
+			REFUSED(ibv_alloc_dmah(ctx, &attr), table[i].err);
+			continue;
+		}
+		MUST(dmah = ibv_alloc_dmah(ctx, &attr));
+		r.comp_mask = ADDR | DMAH;
+		r.dmah = dmah;
+		MUST(mr = ibv_reg_mr_ex(pd, &r));
+		EQUAL(ibv_dereg_mr(mr), 0);
+		r.access |= IBV_ACCESS_ON_DEMAND;
+		REFUSED(ibv_reg_mr_ex(pd, &r), EINVAL);
+		r.access &= ~IBV_ACCESS_ON_DEMAND;
+		EQUAL(ibv_dealloc_dmah(dmah), 0);
+	}
+	r.dmah = NULL;
+	REFUSED(ibv_reg_mr_ex(pd, &r), EINVAL);
+	struct dmah_attr attr = {0};
+
+	MUST(r.dmah = ibv_alloc_dmah(other, &attr));
+	REFUSED(ibv_reg_mr_ex(pd, &r), EINVAL);
+	EQUAL(ibv_dealloc_dmah(r.dmah), 0);
+	EQUAL(ibv_dealloc_dmah(NULL), EINVAL);
+	REFUSED(ibv_alloc_dmah(NULL, &attr), EINVAL);
+	REFUSED(ibv_alloc_dmah(ctx, NULL), EINVAL);
+	EQUAL(ibv_close_device(other), 0);
+}
+
 static void regions(void)
 {
 	struct ibv_mr *mr;
@@ -157,8 +207,7 @@ static void regions(void)
 	CHECK(mr->addr == (void *)4 && mr->length == 100);
 	EQUAL(ibv_dereg_mr(mr), 0);
 	close(r.fd);
-	r.comp_mask = ADDR | DMAH;
-	REFUSED(ibv_reg_mr_ex(e.pd, &r), EOPNOTSUPP);
+	hints(e.pd, r);
 	r.comp_mask = ADDR | 1 << 20;
 	REFUSED(ibv_reg_mr_ex(e.pd, &r), EOPNOTSUPP);
 	r.comp_mask = ADDR;

@@ -60,6 +60,11 @@ int main(void)
 	poll_attr.comp_mask = 1;
 	EQUAL(ibv_start_poll(cq, &poll_attr), EINVAL);
 	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), EOPNOTSUPP);
+	/* No moderation. */
+	modify.moderate.cq_count = 1;
+	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), 0);
+	modify.moderate = (struct ibv_moderate_cq){.cq_count = 16, .cq_period = 0};
+	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), 0);
 
 	end_open(&a, ctx, NULL);
 	end_open(&b, ctx, ibv_cq_ex_to_cq(cq));

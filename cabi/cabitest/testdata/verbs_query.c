@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists, contexts and queries: arguments that are wrong, sizes of structures, and no engine for all that. */
 #include "loop.h"
+#include "newer.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -126,11 +127,18 @@ static void refusals(struct ibv_context *ctx)
 	struct ibv_port_attr port;
 	struct ibv_gid_entry entry, all[256];
 	union ibv_gid gid, zero = {.raw = {0}};
+	uint64_t speed;
 	__be16 pkey;
 	int n;
 
 	EQUAL(ibv_query_device(ctx, NULL), EINVAL);
 	EQUAL(ibv_query_device_ex(ctx, &input, &x), EINVAL);
+	MUST(v->query_port(ctx, PORT, &port, sizeof(port)) == 0);
+	EQUAL(ibv_query_port_speed(ctx, PORT, &speed), 0);
+	CHECK(port.active_width == 1 && speed == port.active_speed * 25U); /* one lane of 2.5 Gb/s */
+	EQUAL(ibv_query_port_speed(ctx, 0, &speed), EINVAL);
+	EQUAL(ibv_query_port_speed(ctx, 2, &speed), EINVAL);
+	EQUAL(ibv_query_port_speed(ctx, PORT, NULL), EINVAL);
 	EQUAL(v->query_port(ctx, 0, &port, sizeof(port)), EINVAL);
 	EQUAL(v->query_port(ctx, 2, &port, sizeof(port)), EINVAL);
 	EQUAL(v->query_port(ctx, PORT, NULL, sizeof(port)), EINVAL);
