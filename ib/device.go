@@ -28,6 +28,7 @@ type DeviceCap uint64
 const (
 	CapBadPKeyCntr         DeviceCap = 1 << 1
 	CapBadQKeyCntr         DeviceCap = 1 << 2
+	CapAutoPathMig         DeviceCap = 1 << 4
 	CapCurrQPStateMod      DeviceCap = 1 << 7
 	CapShutdownPort        DeviceCap = 1 << 8
 	CapPortActiveEvent     DeviceCap = 1 << 10

@@ -60,15 +60,15 @@ func (s QPState) String() string {
 	return "unknown"
 }
 
-// MigState is the path migration state; without alternate paths it is always
-// MigMigrated.
+// MigState is the path migration state: ibv_mig_state. QP.Modify takes MigRearm, and MigMigrated to
+// change to the alternate path now.
 type MigState uint8
 
 // Path migration states.
 const (
-	MigMigrated MigState = iota
-	MigRearm
-	MigArmed
+	MigMigrated MigState = iota // no path to change to
+	MigRearm                    // armed as soon as the peer is in MigRearm, too
+	MigArmed                    // the alternate path is used if the path fails, or the peer does
 )
 
 // QPCap are the sizes of a queue pair's queues.

@@ -177,7 +177,7 @@ func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 // the system for the port's addresses only where they matter.
 func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
-	if mask&ib.QPAV != 0 {
+	if mask&(ib.QPAV|ib.QPAltPath) != 0 {
 		l.GIDs, err = c.info.AddrTable()
 		l.Peers = c.back.peers()
 	}

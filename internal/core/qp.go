@@ -318,6 +318,11 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	if mask&ib.QPAV != 0 {
 		src = q.ctx.back.source(limits.GIDs, attr.AH.GRH.SGIDIndex)
 	}
+	if mask&(ib.QPAltPath|ib.QPPathMigState) != 0 {
+		if err := q.loadAlternate(attr, mask, &limits); err != nil {
+			return err
+		}
+	}
 	if q.init.Type == ib.QPTypeUD && next == ib.QPRTR {
 		if err := q.listenAll(); err != nil {
 			return err
@@ -331,6 +336,24 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 		q.purge()
 	}
 	return err
+}
+
+// loadAlternate prepares the alternate path that a modification loads. One that arms needs such a
+// path, from it or from before.
+func (q *QP) loadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, limits *device.Limits) error {
+	if mask&ib.QPAltPath == 0 {
+		had, _ := q.Query()
+		if attr.PathMigState == ib.MigRearm && !had.AltAH.IsGlobal {
+			return invalid("PathMigState", "MigRearm without an alternate path: add QPAltPath")
+		}
+		return nil
+	}
+	c, ok := roce.ConnOf(q.conn)
+	if !ok {
+		return fail(syscall.EOPNOTSUPP, "mask", "devices of kind %v have no alternate paths",
+			q.ctx.info.Kind)
+	}
+	return c.LoadAlternate(attr, mask, q.ctx.back.source(limits.GIDs, attr.AltAH.GRH.SGIDIndex))
 }
 
 // listenAll makes a UD queue pair reachable at, and able to send from, every

@@ -63,8 +63,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
 		VendorID: 0xffffff, VendorPartID: 1, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
-		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod |
-			ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapAutoPathMig |
+			ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
 			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapXRC |
 			ib.CapManagedFlowSteering |
 			ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,

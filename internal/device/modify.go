@@ -172,9 +172,13 @@ type Limits struct {
 // checkRanges checks the attributes that are numbers.
 func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	switch {
-	case mask&apm != 0:
-		return &Error{Arg: "mask", Err: syscall.EOPNOTSUPP,
-			Why: "alternate paths are not supported: leave QPAltPath and QPPathMigState out"}
+	case mask&ib.QPPathMigState != 0 && a.PathMigState > ib.MigRearm:
+		return invalid("PathMigState", "%d: MigRearm, or MigMigrated to change to the alternate path",
+			a.PathMigState)
+	case mask&ib.QPAltPath != 0 && (a.AltPortNum == 0 || a.AltPortNum > l.Ports):
+		return invalid("AltPortNum", "%d: ports count from 1 to %d", a.AltPortNum, l.Ports)
+	case mask&ib.QPAltPath != 0 && a.AltPKeyIndex >= l.PKeys:
+		return invalid("AltPKeyIndex", "%d: the P_Key table has %d entries", a.AltPKeyIndex, l.PKeys)
 	case mask&ib.QPPort != 0 && (a.PortNum == 0 || a.PortNum > l.Ports):
 		return invalid("PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case mask&ib.QPPKeyIndex != 0 && a.PKeyIndex >= l.PKeys:
@@ -197,6 +201,7 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 		{ib.QPMaxDestRdAtomic, "MaxDestRdAtomic", uint32(a.MaxDestRdAtomic), uint32(l.MaxRdAtomic)},
 		{ib.QPMinRNRTimer, "MinRNRTimer", uint32(a.MinRNRTimer), codes},
 		{ib.QPTimeout, "Timeout", uint32(a.Timeout), codes},
+		{ib.QPAltPath, "AltTimeout", uint32(a.AltTimeout), codes},
 		{ib.QPRetryCnt, "RetryCnt", uint32(a.RetryCnt), retries},
 		{ib.QPRNRRetry, "RNRRetry", uint32(a.RNRRetry), retries},
 	} {
@@ -207,22 +212,34 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	return nil
 }
 
-// checkPath checks the address vector of a connected queue pair.
+// checkPath checks the address vectors of a connected queue pair.
 func checkPath(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
-	if mask&ib.QPAV == 0 {
-		return nil
+	if mask&ib.QPAV != 0 {
+		if err := checkConnected(&a.AH, l); err != nil {
+			return err
+		}
 	}
-	if err := CheckAH(&a.AH, l); err != nil {
-		return err
-	}
-	if a.AH.GRH.DGID.IsMulticast() {
-		return invalid("AH.GRH.DGID", "%v is a multicast address: only UD messages go there",
-			a.AH.GRH.DGID.Addr())
+	if mask&ib.QPAltPath != 0 {
+		if err := checkConnected(&a.AltAH, l); err != nil {
+			err.Arg = "Alt" + err.Arg
+			return err
+		}
 	}
 	return nil
 }
 
-// CheckAH checks an address vector.
+func checkConnected(a *ib.AHAttr, l *Limits) *Error {
+	if err := CheckAH(a, l); err != nil {
+		return err.(*Error)
+	}
+	if a.GRH.DGID.IsMulticast() {
+		return invalid("AH.GRH.DGID", "%v is a multicast address: only UD messages go there",
+			a.GRH.DGID.Addr()).(*Error)
+	}
+	return nil
+}
+
+// CheckAH checks an address vector. Its errors are of *Error.
 func CheckAH(a *ib.AHAttr, l *Limits) error {
 	switch {
 	case !a.IsGlobal:

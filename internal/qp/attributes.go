@@ -27,6 +27,10 @@ var attributes = []struct {
 	{ib.QPRateLimit, func(q, a *ib.QPAttr) {
 		q.RateLimit, q.RateBurst, q.RatePacket = a.RateLimit, a.RateBurst, a.RatePacket
 	}},
+	{ib.QPAltPath, func(q, a *ib.QPAttr) {
+		q.AltAH, q.AltPortNum, q.AltPKeyIndex = a.AltAH, a.AltPortNum, a.AltPKeyIndex
+		q.AltTimeout = a.AltTimeout
+	}},
 	{ib.QPEnSQDAsyncNotify, func(q, a *ib.QPAttr) { q.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
 }
 

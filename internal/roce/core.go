@@ -19,7 +19,9 @@ type Core struct {
 	Rate  RateLimit
 	Count Counters
 
-	comEst bool // EventCommEst was raised
+	alt    *Path // the alternate path; nil without one
+	early  bool  // EventPathMigErr was raised since the last modification
+	comEst bool  // EventCommEst was raised
 }
 
 // NewCore returns a core in the RESET state.
@@ -60,6 +62,9 @@ func (q *Core) Apply(a *ib.QPAttr, mask ib.QPAttrMask, path *Path) {
 	if mask&ib.QPRateLimit != 0 {
 		q.Rate.Set(a, q.MTU)
 	}
+	if mask&ib.QPPathMigState != 0 {
+		q.setMigration(a.PathMigState)
+	}
 }
 
 // Established raises EventCommEst at the first packet in RTR.
@@ -73,9 +78,8 @@ func (q *Core) Established() {
 }
 
 // BTH returns the base header common to all packets of a connected queue pair.
-// MigReq is 1, as hardware sends it where no path migration is set up.
 func (q *Core) BTH(op wire.Opcode, psn ib.PSN) wire.BTH {
-	return wire.BTH{Opcode: op, MigReq: true, PKey: ib.DefaultPKey,
+	return wire.BTH{Opcode: op, MigReq: q.Attr.PathMigState == ib.MigMigrated, PKey: ib.DefaultPKey,
 		DestQP: q.Attr.DestQPN, PSN: psn}
 }
 
@@ -105,12 +109,15 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 		q.Count[UnexpectedPacket]++
 	case q.State() < ib.QPRTR:
 		q.Count[DroppedState]++
-	case s != wire.ServiceUD && (q.Path == nil || m.Src != q.Path.Dst || m.Dst != q.Path.Src):
+	case s != wire.ServiceUD && !q.Path.reaches(m) && !q.mayFollow(p, m):
 		q.Count[WrongSource]++
 	case !p.PKey.Matches(ib.DefaultPKey):
 		q.Count[WrongPKey]++
 		q.Violation(false)
 	default:
+		if q.Attr.PathMigState != ib.MigMigrated {
+			q.noteMigration(p, m)
+		}
 		return true
 	}
 	return false

@@ -23,6 +23,10 @@ type Machine interface {
 	// Modify applies attributes that the object layer has checked. path is the
 	// resolved address vector where mask has QPAV.
 	Modify(now monotime.Time, attr *ib.QPAttr, mask ib.QPAttrMask, path *Path)
+	// SetAlternate sets the path that the next modification with QPAltPath loads.
+	SetAlternate(path *Path)
+	// CurrentPath returns the path, which migration changes; nil without one.
+	CurrentPath() *Path
 	Counters() *Counters
 	// PathState returns the measurements of the path to the peer.
 	PathState() congestion.Path

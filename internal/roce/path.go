@@ -44,6 +44,9 @@ func (p *Path) isThatOf(q *Path) bool {
 		p.TClass == q.TClass && p.HopLimit == q.HopLimit
 }
 
+// reaches reports whether a packet came by the path. p may be nil, which no packet comes by.
+func (p *Path) reaches(m *Meta) bool { return p != nil && m.Src == p.Dst && m.Dst == p.Src }
+
 // ECN codepoints: the low two bits of a traffic class. Spec: RFC 3168, section 5.
 const (
 	NotECT  = 0

@@ -4,7 +4,8 @@ package ibcm
 
 import "verbena/internal/wire/cm"
 
-// handleLAP refuses an alternate path: a RoCE port has no other to migrate to.
+// handleLAP refuses an alternate path: the application loads one by
+// ibv_modify_qp, as rdma_cm has no call for it.
 func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil && known {

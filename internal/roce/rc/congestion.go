@@ -13,7 +13,8 @@ import (
 //
 // Spec: IBTA annex A17.9.
 type notifier struct {
-	path    *roce.Path // that of other packets, without ECN: no CNP answers a CNP
+	of      *roce.Path // the path of other packets
+	path    *roce.Path // the same without ECN: no CNP answers a CNP
 	pending bool
 	pkey    ib.PKey       // of the packet that was marked
 	next    monotime.Time // no CNP is sent before
@@ -54,6 +55,9 @@ func (r *requester) marked(now monotime.Time, q *QP) {
 // sendCNP fills a burst with the CNP that is pending.
 func (q *QP) sendCNP(b *roce.Burst) {
 	h := wire.BTH{Opcode: wire.CNP, PKey: q.cnp.pkey, BECN: true, DestQP: q.Attr.DestQPN}
+	if q.cnp.of != q.Path {
+		q.cnp.of, q.cnp.path = q.Path, q.Path.WithECN(roce.NotECT)
+	}
 	if !b.Begin(q.cnp.path, wire.BTHBytes+cnpBytes+wire.ICRCBytes, h) {
 		return
 	}

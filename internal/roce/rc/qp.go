@@ -54,7 +54,7 @@ func (q *QP) PathState() congestion.Path {
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
 	q.Apply(a, mask, path)
 	if mask&ib.QPAV != 0 && path != nil {
-		q.Path, q.cnp.path = path.WithECN(roce.ECT0), path.WithECN(roce.NotECT)
+		q.Path = path.WithECN(roce.ECT0)
 	}
 	if mask&ib.QPRQPSN != 0 {
 		q.startResponder(a.RQPSN)

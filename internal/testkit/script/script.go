@@ -66,9 +66,10 @@ type Script struct {
 	SQ      *queue.SendQueue
 	SRQ     *queue.SRQ // nil unless Setup.SRQ
 	Now     monotime.Time
-	Bursts  int   // sent so far: each is one system call's worth
-	TOS     uint8 // traffic class of the peer's packets
-	TClass  uint8 // that of the machine's newest packet
+	Bursts  int        // sent so far: each is one system call's worth
+	TOS     uint8      // traffic class of the peer's packets
+	TClass  uint8      // that of the machine's newest packet
+	Dst     netip.Addr // where that went
 
 	t        testing.TB
 	setup    Setup
@@ -290,7 +291,7 @@ func (s *Script) collect(path *roce.Path, raw []byte, id uint16) {
 		s.fatalf("sent %v with a wrong ICRC", Format(&p))
 	}
 	s.tell("  → %v", Format(&p))
-	s.out, s.TClass = append(s.out, p), path.TClass
+	s.out, s.TClass, s.Dst = append(s.out, p), path.TClass, path.Dst
 }
 
 // Format tells a packet in a line.

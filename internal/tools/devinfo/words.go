@@ -16,7 +16,7 @@ var capFlags = []flagName{
 	{uint64(ib.CapBadPKeyCntr), "BAD_PKEY_CNTR"},
 	{uint64(ib.CapBadQKeyCntr), "BAD_QKEY_CNTR"},
 	{1 << 3, "RAW_MULTI"},
-	{1 << 4, "AUTO_PATH_MIG"},
+	{uint64(ib.CapAutoPathMig), "AUTO_PATH_MIG"},
 	{1 << 5, "CHANGE_PHY_PORT"},
 	{1 << 6, "UD_AV_PORT_ENFORCE"},
 	{uint64(ib.CapCurrQPStateMod), "CURR_QP_STATE_MOD"},

@@ -39,6 +39,8 @@ type Conn struct {
 	peerSlot int      // the process that packets may come from in a ring
 	peerTag  uint32   // and the peer's packets carry it
 	question question
+	// guarded by mu: the path that the machine may change to; nil without one
+	alternate *roce.Path
 
 	// guarded by mu: of a queue pair whose packets have a destination each
 	to    destination // of the packets that ring is for
@@ -103,14 +105,45 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	}
 	return func(now monotime.Time) {
 		c.locate(attr, mask, path, out)
+		if mask&ib.QPAltPath != 0 {
+			c.packets.SetAlternate(c.alternate)
+		}
 		c.packets.Modify(now, attr, mask, path)
 	}, nil
+}
+
+// LoadAlternate prepares the path that the next modification has as QPAltPath. src is the local
+// address of its GID index.
+func (c *Conn) LoadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) error {
+	c.Lock()
+	slot := c.steeredTo
+	c.Unlock()
+	if mask&ib.QPDestQPN != 0 {
+		slot = portshare.SlotOf(attr.DestQPN)
+	}
+	port, err := c.bind(src, c.flow(src, attr.AltAH.GRH.DGID.Addr(), slot))
+	if err != nil {
+		return err
+	}
+	c.Lock()
+	c.alternate = roce.NewPath(src.WithZone(""), port, &attr.AltAH.GRH)
+	c.Unlock()
+	return nil
+}
+
+// noteMigration takes over the path to which the machine has changed.
+func (c *Conn) noteMigration() {
+	if p := c.packets.CurrentPath(); p != nil && c.path != nil &&
+		p.Src == c.alternate.Src && p.Dst == c.alternate.Dst && *p != *c.path {
+		c.path, c.alternate, c.question = c.alternate, nil, question{}
+		c.tag, c.peerTag = pathTag(c.path.Src, c.path.Dst), pathTag(c.path.Dst, c.path.Src)
+	}
 }
 
 // locate notes where the peer is.
 func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out *shm.Out) {
 	if mask&ib.QPStateAttr != 0 && attr.State == ib.QPReset {
-		c.path, c.ring = nil, nil
+		c.path, c.ring, c.alternate = nil, nil, nil
 	}
 	if mask&ib.QPDestQPN != 0 {
 		c.peerSlot = c.roce.slotOf(attr.DestQPN)
@@ -119,6 +152,9 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 	if path != nil {
 		c.path, c.ring, c.question = path, out, question{}
 		c.tag, c.peerTag = pathTag(path.Src, path.Dst), pathTag(path.Dst, path.Src)
+	}
+	if mask&ib.QPAltPath != 0 {
+		c.ring = nil // packets of a ring have one path
 	}
 }
 
@@ -196,6 +232,9 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	if c.each != nil {
 		c.flushDatagrams(now)
 		return
+	}
+	if c.alternate != nil {
+		c.noteMigration()
 	}
 	for !c.Closed() {
 		o := c.ring
