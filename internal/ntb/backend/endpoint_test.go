@@ -5,6 +5,7 @@ package backend
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,29 @@ func TestEndpointErrors(t *testing.T) {
 	} {
 		if _, err := ParseEndpoints(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", s, err, want)
+		}
+	}
+}
+
+// The addresses of PCI devices are those of a pattern.
+func TestPCIAddresses(t *testing.T) {
+	pattern := regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+	const good, others = "0000:00:04.0", "0f7:.g2A\x00\n-"
+	try := func(s string) {
+		t.Helper()
+		if got, want := isPCIAddress(s), pattern.MatchString(s); got != want {
+			t.Errorf("%q: %v, want %v", s, got, want)
+		}
+	}
+	for _, s := range []string{"", good, "12345678:ff:1f.7", "123456789:ff:1f.7", "000:00:04.0", "0000:00:04", "0000:00", ":::.", good + "0", good + "."} {
+		try(s)
+		for i := range s {
+			try(s[:i])
+			try(s[i:])
+			for _, c := range others {
+				try(s[:i] + string(c) + s[i+1:])
+				try(s[:i] + string(c) + s[i:])
+			}
 		}
 	}
 }
