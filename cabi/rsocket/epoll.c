@@ -33,7 +33,7 @@ struct set {
 	/* guarded by mu */
 	struct member *members;
 	unsigned count;
-	unsigned references; /* the first one is that of sets, the others are those of threads that wait */
+	unsigned references; /* the first is that of sets, the others are of threads that wait */
 	uint64_t generation; /* number of changes */
 	unsigned stale;	     /* number of threads that wait for members of before a change */
 	bool closed;

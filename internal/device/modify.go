@@ -173,12 +173,13 @@ type Limits struct {
 func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	switch {
 	case mask&ib.QPPathMigState != 0 && a.PathMigState > ib.MigRearm:
-		return invalid("PathMigState", "%d: MigRearm, or MigMigrated to change to the alternate path",
+		return invalid("PathMigState", "%d: MigRearm, or MigMigrated to change the path now",
 			a.PathMigState)
 	case mask&ib.QPAltPath != 0 && (a.AltPortNum == 0 || a.AltPortNum > l.Ports):
 		return invalid("AltPortNum", "%d: ports count from 1 to %d", a.AltPortNum, l.Ports)
 	case mask&ib.QPAltPath != 0 && a.AltPKeyIndex >= l.PKeys:
-		return invalid("AltPKeyIndex", "%d: the P_Key table has %d entries", a.AltPKeyIndex, l.PKeys)
+		return invalid("AltPKeyIndex", "%d: the P_Key table has %d entries", a.AltPKeyIndex,
+			l.PKeys)
 	case mask&ib.QPPort != 0 && (a.PortNum == 0 || a.PortNum > l.Ports):
 		return invalid("PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case mask&ib.QPPKeyIndex != 0 && a.PKeyIndex >= l.PKeys:

@@ -14,8 +14,8 @@ import (
 //	   └── modify; no retry is left; packet by the alternate ──┘
 //	       path with MigReq 1
 //
-// Whoever migrates sends MigReq 1 by the alternate path, and the peer follows. The alternate path
-// is then the path, and there is none until the application loads another one.
+// A queue pair that migrates sends MigReq 1 by the alternate path, and the peer follows. That path
+// is then the path, and there is no other until the application loads one.
 //
 // Spec: IBTA vol. 1, 17.2.8 (automatic path migration).
 
