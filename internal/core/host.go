@@ -106,11 +106,11 @@ func Retire() {
 	}
 }
 
-// retire leaves the counters to the ports. Counts that it cannot write are lost: nothing else needs
-// them.
+// retire leaves the last snapshot, and the counters to the ports. What it cannot write is lost:
+// nothing else needs it.
 func (h *host) retire() {
 	if h.stats != nil && h.retired.CompareAndSwap(false, true) {
-		_ = stats.Retire("", h.engine.Name(), h.counted())
+		_ = h.stats.Retire(h.brief())
 	}
 }
 
@@ -155,14 +155,22 @@ func (h *host) counters(info device.Info) *engine.DeviceCounters {
 
 // snapshot is this process's answer to `verbena stat`.
 func (h *host) snapshot() stats.Snapshot {
-	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
-		Version: version.String(), Time: time.Now(), Devices: h.counted()}
+	s := h.brief()
 	for i := range s.Devices {
-		s.Devices[i].QueuePairs = h.queuePairs(s.Devices[i].Name)
 		h.objects(&s.Devices[i])
 	}
 	if list := h.identifiers.Load(); list != nil {
 		s.Identifiers = (*list)()
+	}
+	return s
+}
+
+// brief returns the snapshot with counters and queue pairs only.
+func (h *host) brief() stats.Snapshot {
+	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
+		Version: version.String(), Time: time.Now(), Devices: h.counted()}
+	for i := range s.Devices {
+		s.Devices[i].QueuePairs = h.queuePairs(s.Devices[i].Name)
 	}
 	return s
 }
@@ -211,6 +219,7 @@ func (q *QP) look() stats.QueuePair {
 	s := stats.QueuePair{QPN: uint32(q.QPN()), Type: q.init.Type.String(), State: a.State.String(),
 		PDN: q.domain(), Via: string(r.Via), Local: r.Local, Peer: r.Peer,
 		PeerQPN: uint32(a.DestQPN), SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Path: r.Path,
+		Flow:     r.Flow,
 		Counters: []stats.Counter{}}
 	if a.PathMTU != 0 {
 		s.PathMTU = a.PathMTU.Bytes()

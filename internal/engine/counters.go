@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/qp"
 )
 
 // DeviceCounters sums the counters of one device's queue pairs, past ones included.
@@ -107,6 +108,10 @@ func (c *Conn) Look() (ib.QPAttr, Route, []Counter) {
 	var r Route
 	if !c.closed {
 		r = c.transport.Route()
+		if m, ok := c.machine.(qp.Flowing); ok && r.Via != "" {
+			f := m.Flow()
+			r.Flow = &f
+		}
 	}
 	counts := c.machine.AppendCounts(nil)
 	c.mu.Unlock()

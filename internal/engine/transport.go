@@ -8,6 +8,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 )
 
@@ -41,6 +42,8 @@ type Route struct {
 	Local, Peer netip.AddrPort // where packets go by IP; the peer of UD is in each work request
 	// Path holds what the machine or the system measures; nil if nothing does.
 	Path *congestion.Path
+	// Flow holds what the machine waits for, nil if it does not say.
+	Flow *qp.Flow
 }
 
 // Via names the carrier of packets.

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +38,7 @@ func portFile(dir, name, device string) string {
 }
 
 // Retire adds the counts of a process that ends to those of its ports. Its socket is withdrawn
-// before. A process that is killed leaves none.
+// before. Those of a process that is killed are added by another one that finds its record.
 func Retire(dir, name string, devices []Device) error {
 	if dir == "" {
 		dir, _ = rundir.Dir() // Serve's
@@ -47,8 +46,7 @@ func Retire(dir, name string, devices []Device) error {
 	var errs []error
 	for _, d := range devices {
 		path := portFile(dir, name, d.Name)
-		used := slices.ContainsFunc(d.Counters, func(c Counter) bool { return c.Value != 0 })
-		if path == "" || !used {
+		if path == "" || !used([]Device{d}) {
 			continue
 		}
 		errs = append(errs, addTo(path, d.Counters))
@@ -114,6 +112,7 @@ func Port(dir, name, device string) map[string]uint64 {
 func Ports(dir, namespace string, devices []string) map[string]map[string]uint64 {
 	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
 	defer cancel()
+	bury(dir)
 	left := readLeft(dir, namespace, devices)
 	var sum map[string]map[string]uint64
 	for range portTries {

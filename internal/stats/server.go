@@ -4,9 +4,11 @@ package stats
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"verbena/internal/sys/rundir"
@@ -16,11 +18,24 @@ import (
 // others waiting.
 const replyTimeout = time.Second
 
+const (
+	// shortestPause is the time between two snapshots that are kept for the case that the process
+	// is killed, while its counters grow. Else the time doubles, up to longestPause.
+	shortestPause = time.Second
+	longestPause  = 64 * time.Second
+	// keepShare bounds the share of time that these snapshots take: of many queue pairs they are
+	// slow.
+	keepShare = 1000
+)
+
 // Server answers for this process until Close.
 type Server struct {
 	path     string
 	listener *listener
 	done     chan struct{} // closed when the goroutine has ended
+
+	recordMu sync.Mutex
+	record   *record // guarded by recordMu; nil without one, and once the process has ended
 }
 
 // Serve starts to answer with snapshot's result, on a socket in dir, which it makes if need be;
@@ -52,14 +67,22 @@ func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{path: path, listener: l, done: make(chan struct{})}
+	last := filepath.Join(dir, name+recordSuffix)
+	buryFormer(dir, name)
+	s.record, _ = createRecord(last) // without it a kill loses the counters
 	go s.answer(snapshot)
 	return s, nil
 }
 
 func (s *Server) answer(snapshot func() Snapshot) {
 	defer close(s.done)
+	k := keeper{pause: shortestPause}
 	for {
-		conn, err := s.listener.accept()
+		conn, err := s.listener.accept(k.pause)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			k.keep(s, snapshot)
+			continue
+		}
 		if err != nil {
 			return
 		}
@@ -67,6 +90,35 @@ func (s *Server) answer(snapshot func() Snapshot) {
 		_ = json.NewEncoder(conn).Encode(snapshot())
 		conn.Close()
 	}
+}
+
+// keeper keeps snapshots for the case that the process is killed.
+type keeper struct {
+	pause time.Duration
+	total uint64 // of all counters, at the last one
+}
+
+// keep keeps a snapshot if counters have grown since the last one.
+func (k *keeper) keep(s *Server, snapshot func() Snapshot) {
+	began := time.Now()
+	now := snapshot()
+	total := uint64(0)
+	for _, d := range now.Devices {
+		for _, c := range d.Counters {
+			total += c.Value
+		}
+	}
+	if total == k.total {
+		k.pause = min(2*k.pause, longestPause)
+		return
+	}
+	k.total = total
+	s.recordMu.Lock()
+	if s.record != nil {
+		_ = s.record.write(now) // one that is too large is left out
+	}
+	s.recordMu.Unlock()
+	k.pause = min(max(shortestPause, keepShare*time.Since(began)), longestPause)
 }
 
 // Withdraw removes the socket, for a process that is about to end without Close.

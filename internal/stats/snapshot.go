@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"verbena/internal/congestion"
+	"verbena/internal/qp"
 )
 
 // Counter is a named total that only grows.
@@ -101,8 +102,25 @@ type QueuePair struct {
 	Recvs   int            `json:"recvs_posted"` // 0 with a shared receive queue
 	// Path holds what is measured on the way to the peer; nil with shared memory and NTB, where
 	// nothing is, and without a peer.
-	Path     *congestion.Path `json:"path,omitempty"`
-	Counters []Counter        `json:"counters"` // those that are not 0
+	Path *congestion.Path `json:"path,omitempty"`
+	// Flow holds what a sender of RC over RoCE waits for; nil for others, and without a peer.
+	Flow     *qp.Flow  `json:"flow,omitempty"`
+	Counters []Counter `json:"counters"` // those that are not 0
+}
+
+// Count returns the value of a counter.
+func (q *QueuePair) Count(name string) uint64 { return count(q.Counters, name) }
+
+// Count returns the value of a counter.
+func (d *Device) Count(name string) uint64 { return count(d.Counters, name) }
+
+func count(list []Counter, name string) uint64 {
+	for _, c := range list {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return 0
 }
 
 // Snapshot has the devices of one process, with their queue pairs and counters.
@@ -111,6 +129,8 @@ type Snapshot struct {
 	Command string    `json:"command"`
 	Version string    `json:"version"` // of Verbena's libraries in it
 	Time    time.Time `json:"time"`    // when the counters were read
+	// Ended is when the process ended; zero while it lives.
+	Ended   time.Time `json:"ended,omitzero"`
 	Devices []Device  `json:"devices"`
 
 	Identifiers []Identifier `json:"identifiers,omitempty"`

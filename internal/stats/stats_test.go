@@ -4,6 +4,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -101,11 +102,14 @@ func TestServerWithdraws(t *testing.T) {
 	dir := shortDir(t)
 	s := serve(t, dir, 7)
 	s.Withdraw()
+	if all, err := Collect(t.Context(), dir); err != nil || len(all) != 0 {
+		t.Errorf("%v is left, %v", all, err)
+	}
+	if err := errors.Join(s.Close(), s.Retire(Snapshot{})); err != nil {
+		t.Error(err)
+	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("%v is left, %v", list, err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

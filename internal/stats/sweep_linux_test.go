@@ -40,7 +40,7 @@ func TestServeRemovesSocketsOfTheKilled(t *testing.T) {
 		socket(t, at(fmt.Sprintf("%d%s", nobody+i, suffix)), false)
 	}
 	socket(t, at(fmt.Sprintf("%d%s%s", nobody, suffix, unready)), false) // killed a moment before it listened
-	kept := map[string]bool{fmt.Sprintf("%d%s", os.Getpid(), suffix): true}
+	kept := map[string]bool{fmt.Sprintf("%d%s", os.Getpid(), suffix): true, fmt.Sprintf("%d%s", os.Getpid(), recordSuffix): true}
 	for name, listens := range map[string]bool{
 		fmt.Sprintf("%d%s", nobody+100, suffix):   true,  // in another container
 		fmt.Sprintf("%d%s", os.Getppid(), suffix): false, // it lives, and may be about to listen

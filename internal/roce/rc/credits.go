@@ -51,3 +51,11 @@ func (r *requester) heard() {
 
 // reach reports whether a message has a receive.
 func (c *credits) reach(m ib.MSN) bool { return !c.known || m.Diff(c.limit) <= 0 }
+
+// left returns how many messages behind the newest one have a receive, -1 if the peer does not say.
+func (c *credits) left(newest ib.MSN) int {
+	if !c.known {
+		return -1
+	}
+	return int(max(c.limit.Diff(newest), 0))
+}

@@ -7,6 +7,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/qp"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
@@ -36,6 +37,21 @@ func limited(t *testing.T, own bool) *script.Script {
 		script.Send(1), script.Send(1), script.Send(1), script.Send(1))
 	s.WantDrain("four have a receive", 4)
 	return s
+}
+
+// The flow shows what a SEND waits for: receives of the peer, and acknowledgements.
+func TestFlowShowsWhatASendWaitsFor(t *testing.T) {
+	flow := func(s *script.Script) qp.Flow { return s.Machine.(qp.Flowing).Flow() }
+	s := script.New(t, newRC)
+	if got := flow(s); got.Credits != -1 || got.Outstanding != 0 {
+		t.Errorf("before an acknowledgement: %+v", got)
+	}
+	if got := flow(granted(t, true)); got.Credits != 4 || got.Outstanding != 0 {
+		t.Errorf("four receives: %+v", got)
+	}
+	if got := flow(limited(t, true)); got.Credits != 0 || got.Outstanding != 4 {
+		t.Errorf("all used: %+v", got)
+	}
 }
 
 // hear has the peer send its n-th message.

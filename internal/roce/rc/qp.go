@@ -7,6 +7,7 @@ import (
 	"verbena/internal/congestion"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
+	"verbena/internal/qp"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
@@ -48,6 +49,13 @@ func (q *QP) PathState() congestion.Path {
 	p.Lost, p.Repeated, p.Marked, p.Notified = c.Lost, c.Repeated, c.Marked, c.Notified
 	p.InFlight = int64(max(q.req.outstanding(), 0)) * int64(q.MTU)
 	return p
+}
+
+// Flow returns what the requester waits for.
+func (q *QP) Flow() qp.Flow {
+	r := &q.req
+	return qp.Flow{Outstanding: max(r.outstanding(), 0), Credits: r.credits.left(r.ssn),
+		Retries: int(r.retries), RNRRetries: int(r.rnrRetries)}
 }
 
 // Modify applies a legal modification.

@@ -29,6 +29,7 @@ type options struct {
 	zeros  bool
 	qps    bool
 	more   bool
+	ended  bool
 	dir    string
 }
 
@@ -43,15 +44,22 @@ has open. Each process answers for itself, on a socket in the user's runtime
 directory: $XDG_RUNTIME_DIR/verbena or, without that variable,
 /run/user/UID/verbena or /tmp/verbena-UID.
 
-A queue pair's line has its peer, the carrier of its packets, and the state of the
-path: smoothed and least round trip, the window and the pace of sending, the bytes
-in flight, packets lost and repeated, packets received with the mark "congestion
-experienced", and congestion notifications received. Over TCP they are those of
-the system. Nothing is measured in shared memory or over NTB: n/a.`,
+A queue pair's line has its peer, the carrier of its packets, the next PSNs, work
+requests and receives posted, packets outstanding, credits, retries left, NAKs
+received and bytes. The line of its path has smoothed and least round trip, the
+window and the pace of sending, the bytes in flight, packets lost and repeated,
+packets received with the mark "congestion experienced", and congestion
+notifications received. Over TCP they are those of the system. Nothing is measured
+in shared memory or over NTB.
+
+--ended shows the last counters of processes that have ended, for ten minutes. Those
+of a killed process are as old as its last second with traffic, or up to a minute if
+it had been idle before.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
   verbena stat --qps --peer 10.0.0.2
   verbena stat --qps --objects --pid 1234
+  verbena stat --ended --qps
   verbena stat --json | jq .devices[].queue_pairs[].path`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,6 +75,8 @@ the system. Nothing is measured in shared memory or over NTB: n/a.`,
 	fs.BoolVarP(&o.qps, "qps", "q", false, "show queue pairs without the device's counters")
 	fs.BoolVarP(&o.more, "objects", "o", false,
 		"show completion queues, memory, listeners and other objects as well")
+	fs.BoolVarP(&o.ended, "ended", "e", false,
+		"show processes that have ended in the last ten minutes as well")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON for each process")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "show them again every second, until interrupted")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
@@ -94,6 +104,13 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 		}
 		if err != nil {
 			return fmt.Errorf("cannot look for processes: %w", err)
+		}
+		if o.ended {
+			ended, err := stats.Ended(o.dir)
+			if err != nil {
+				return fmt.Errorf("cannot look for ended processes: %w", err)
+			}
+			all = append(all, ended...)
 		}
 		if err := o.show(w, o.filter.of(all), &before); err != nil || !o.watch {
 			return err

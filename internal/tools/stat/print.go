@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -21,7 +22,11 @@ func (o *options) printTables(w io.Writer, all []stats.Snapshot, before *rates) 
 			fmt.Fprintln(w, "no process has such a device or queue pair")
 			return
 		}
-		fmt.Fprintln(w, "no process has a device open")
+		if !o.ended {
+			fmt.Fprintln(w, "no process has a device open")
+			return
+		}
+		fmt.Fprintln(w, "no process has a device open, or has ended in the last ten minutes")
 		return
 	}
 	first := true
@@ -34,7 +39,7 @@ func (o *options) printTables(w io.Writer, all []stats.Snapshot, before *rates) 
 			first = false
 			fmt.Fprintln(w, title(s, d))
 			if len(d.QueuePairs) > 0 {
-				printQueuePairs(w, d.QueuePairs)
+				printQueuePairs(w, s, d, before)
 			}
 			if o.qps && len(d.QueuePairs) == 0 {
 				fmt.Fprintln(w, " (no queue pairs)")
@@ -86,8 +91,12 @@ func title(s *stats.Snapshot, d stats.Device) string {
 	if d.NetDev != "" {
 		net = " on " + d.NetDev
 	}
-	return fmt.Sprintf("%s (%s%s), process %d: %s, verbena %s", d.Name, d.Kind, net, s.PID,
-		s.Command, s.Version)
+	ended := ""
+	if !s.Ended.IsZero() {
+		ended = ", ended at " + s.Ended.Local().Format(time.TimeOnly)
+	}
+	return fmt.Sprintf("%s (%s%s), process %d: %s, verbena %s%s", d.Name, d.Kind, net, s.PID,
+		s.Command, s.Version, ended)
 }
 
 // printJSON prints a line of JSON for each process.

@@ -13,29 +13,75 @@ import (
 	"verbena/internal/stats"
 )
 
-// queuePairColumns are the columns of printQueuePairs; those from the round trip on are numbers.
-var queuePairColumns = table.Row{"queue pair", "type", "state", "via", "peer", "rtt", "least rtt",
-	"window", "pace", "in flight", "lost", "repeated", "marked", "notified"}
+// queuePairColumns are the columns of printQueuePairs. Those from firstNumber on are numbers.
+var queuePairColumns = table.Row{"queue pair", "type", "state", "via", "peer", "send psn",
+	"recv psn", "sends", "receives", "outstanding", "credits", "retries left", "naks", "sent",
+	"received"}
 
 const firstNumber = 5
 
-// printQueuePairs prints a line for each queue pair: where its packets go, and what is measured
-// there.
-func printQueuePairs(w io.Writer, list []stats.QueuePair) {
-	t := newTable(w)
-	t.AppendHeader(queuePairColumns)
+// pathColumns are the columns of printPaths.
+var pathColumns = table.Row{"path of", "rtt", "least rtt", "window", "pace", "in flight", "lost",
+	"repeated", "marked", "notified"}
+
+// printQueuePairs prints a line for each queue pair, and one for each path that is measured. Bytes
+// are totals, or rates if there is a snapshot before.
+func printQueuePairs(w io.Writer, s *stats.Snapshot, d stats.Device, before *rates) {
+	t := numbersFrom(newTable(w), queuePairColumns, firstNumber)
+	paths := numbersFrom(newTable(w), pathColumns, 1)
+	for _, q := range d.QueuePairs {
+		row := table.Row{number(q.QPN), q.Type, q.State, via(q), peer(q), number(q.SQPSN),
+			number(q.RQPSN), q.Sends, q.Recvs}
+		row = append(append(row, flow(q)...), naks(q))
+		for _, name := range []string{"sent_bytes", "rcvd_bytes"} {
+			row = append(row, before.ofQueuePair(s, d.Name, q, name))
+		}
+		t.AppendRow(row)
+		if p := q.Path; p != nil {
+			paths.AppendRow(table.Row{number(q.QPN), short(p.RTT), short(p.MinRTT),
+				size(p.WindowBytes, "B"), size(p.PaceRate, "B/s"), size(p.InFlight, "B"), p.Lost,
+				p.Repeated, p.Marked, p.Notified})
+		}
+	}
+	t.Render()
+	if paths.Length() > 0 {
+		paths.Render()
+	}
+}
+
+// numbersFrom gives a table its header. The columns from n on are numbers.
+func numbersFrom(t table.Writer, header table.Row, n int) table.Writer {
+	t.AppendHeader(header)
 	t.Style().Format.Header = text.FormatDefault
 	var right []table.ColumnConfig
-	for i := firstNumber; i < len(queuePairColumns); i++ {
+	for i := n; i < len(header); i++ {
 		right = append(right,
 			table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(right)
-	for _, q := range list {
-		row := table.Row{fmt.Sprintf("0x%06x", q.QPN), q.Type, q.State, via(q), peer(q)}
-		t.AppendRow(append(row, path(q)...))
+	return t
+}
+
+// number shows a number of 24 bits.
+func number(n uint32) string { return fmt.Sprintf("0x%06x", n) }
+
+// flow returns the columns from outstanding to the retries left.
+func flow(q stats.QueuePair) table.Row {
+	f := q.Flow
+	if f == nil {
+		return table.Row{"-", "-", "-"}
 	}
-	t.Render()
+	credits := "-" // the peer does not say
+	if f.Credits >= 0 {
+		credits = fmt.Sprint(f.Credits)
+	}
+	return table.Row{f.Outstanding, credits, f.Retries}
+}
+
+// naks returns how many NAKs of any kind the queue pair has received.
+func naks(q stats.QueuePair) (n uint64) {
+	return q.Count("rcvd_seq_err") + q.Count("rcvd_rnr_err") + q.Count("rcvd_error_nak") +
+		q.Count("rcvd_terminate")
 }
 
 func via(q stats.QueuePair) string {
@@ -49,31 +95,13 @@ func via(q stats.QueuePair) string {
 func peer(q stats.QueuePair) string {
 	switch {
 	case q.Peer.IsValid() && q.PeerQPN != 0:
-		return fmt.Sprintf("%v 0x%06x", q.Peer.Addr(), q.PeerQPN)
+		return q.Peer.Addr().String() + " " + number(q.PeerQPN)
 	case q.Peer.IsValid():
 		return q.Peer.String()
 	case q.PeerQPN != 0:
-		return fmt.Sprintf("0x%06x", q.PeerQPN)
+		return number(q.PeerQPN)
 	}
 	return "-"
-}
-
-// path returns the columns from the round trip on.
-func path(q stats.QueuePair) table.Row {
-	row := make(table.Row, 0, len(queuePairColumns)-firstNumber)
-	p := q.Path
-	if p == nil {
-		none := "n/a" // nothing is measured on this way
-		if q.Via == "" {
-			none = "-"
-		}
-		for range cap(row) {
-			row = append(row, none)
-		}
-		return row
-	}
-	return append(row, short(p.RTT), short(p.MinRTT), size(p.WindowBytes, "B"),
-		size(p.PaceRate, "B/s"), size(p.InFlight, "B"), p.Lost, p.Repeated, p.Marked, p.Notified)
 }
 
 // short returns a duration in three or four digits, "-" if there is none.

@@ -23,6 +23,7 @@ type process struct {
 type counter struct {
 	of           process
 	device, name string
+	qpn          uint32 // 0: of the device
 }
 
 func processOf(s *stats.Snapshot) process { return process{s.PID, s.Command} }
@@ -35,7 +36,12 @@ func (r *rates) note(all []stats.Snapshot) {
 		r.at[processOf(s)] = s.Time
 		for _, d := range s.Devices {
 			for _, c := range d.Counters {
-				r.counts[counter{processOf(s), d.Name, c.Name}] = c.Value
+				r.counts[counter{processOf(s), d.Name, c.Name, 0}] = c.Value
+			}
+			for _, q := range d.QueuePairs {
+				for _, name := range []string{"sent_bytes", "rcvd_bytes"} {
+					r.counts[counter{processOf(s), d.Name, name, q.QPN}] = q.Count(name)
+				}
 			}
 		}
 	}
@@ -43,11 +49,24 @@ func (r *rates) note(all []stats.Snapshot) {
 
 // of returns how fast a counter has grown per second since note; ok is false if it was not there.
 func (r *rates) of(s *stats.Snapshot, device string, c stats.Counter) (rate float64, ok bool) {
-	p := processOf(s)
-	before, ok := r.counts[counter{p, device, c.Name}]
-	took := s.Time.Sub(r.at[p]).Seconds()
-	if !ok || took <= 0 || c.Value < before {
+	return r.growth(s, counter{processOf(s), device, c.Name, 0}, c.Value)
+}
+
+// ofQueuePair returns a queue pair's bytes: how fast they have grown since note, or all of them.
+func (r *rates) ofQueuePair(s *stats.Snapshot, device string, q stats.QueuePair,
+	name string) string {
+	n := q.Count(name)
+	if rate, ok := r.growth(s, counter{processOf(s), device, name, q.QPN}, n); ok {
+		return size(int64(rate), "B/s")
+	}
+	return size(int64(n), "B")
+}
+
+func (r *rates) growth(s *stats.Snapshot, c counter, now uint64) (rate float64, ok bool) {
+	before, ok := r.counts[c]
+	took := s.Time.Sub(r.at[c.of]).Seconds()
+	if !ok || took <= 0 || now < before {
 		return 0, false
 	}
-	return float64(c.Value-before) / took, true
+	return float64(now-before) / took, true
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"verbena/internal/congestion"
+	"verbena/internal/qp"
 	"verbena/internal/stats"
 )
 
@@ -54,8 +55,10 @@ func connected() []stats.Snapshot {
 	return []stats.Snapshot{
 		{PID: 7, Command: "ib_write_bw", Devices: []stats.Device{{Name: "roce_eth0", Kind: "RoCEv2", QueuePairs: []stats.QueuePair{
 			{QPN: 0x12ab, Type: "RC", State: "RTS", Via: "udp", Peer: peer("10.0.0.2:4791"), PeerQPN: 0x45,
-				Path: &congestion.Path{RTT: 1034 * time.Microsecond, MinRTT: 12500, WindowBytes: 2 << 20, PaceRate: 116_000_000, InFlight: 900, Lost: 3, Repeated: 4, Marked: 5, Notified: 6}},
-			{QPN: 0x12ac, Type: "RC", State: "RTS", Via: "shared-memory", Peer: peer("10.0.0.1:4791"), PeerQPN: 0x46},
+				SQPSN: 0xfffffe, RQPSN: 9, Sends: 4, Recvs: 5, Flow: &qp.Flow{Outstanding: 3, Credits: 2, Retries: 6, RNRRetries: 7},
+				Counters: []stats.Counter{{Name: "sent_bytes", Value: 1500}, {Name: "rcvd_bytes", Value: 20}, {Name: "rcvd_seq_err", Value: 4}, {Name: "rcvd_rnr_err", Value: 2}, {Name: "rcvd_error_nak", Value: 1}},
+				Path:     &congestion.Path{RTT: 1034 * time.Microsecond, MinRTT: 12500, WindowBytes: 2 << 20, PaceRate: 116_000_000, InFlight: 900, Lost: 3, Repeated: 4, Marked: 5, Notified: 6}},
+			{QPN: 0x12ac, Type: "RC", State: "RTS", Via: "shared-memory", Peer: peer("10.0.0.1:4791"), PeerQPN: 0x46, Flow: &qp.Flow{Credits: -1, Retries: 7}},
 			{QPN: 0x12ad, Type: "UD", State: "INIT"},
 		}}}},
 		{PID: 9, Command: "app", Devices: []stats.Device{
@@ -70,11 +73,13 @@ func connected() []stats.Snapshot {
 func TestQueuePairsAreShown(t *testing.T) {
 	got := strings.Split(tables(options{qps: true}, connected(), &rates{}), "\n")
 	for _, want := range []string{
-		"0x0012ab RC RTS udp 10.0.0.2 0x000045 1.03 ms 12.5 µs 2.1 MB 116.0 MB/s 900 B 3 4 5 6",
-		"0x0012ac RC RTS shared-memory 10.0.0.1 0x000046 n/a n/a n/a n/a n/a n/a n/a n/a n/a",
-		"0x0012ad UD INIT - - - - - - - - - - -",
-		"0x000077 RC RTS tcp 10.0.0.2:50001 2.00 s - - - - 0 0 0 0",
-		"0x000078 RC RTS ntb 0x000079 n/a n/a n/a n/a n/a n/a n/a n/a n/a",
+		"0x0012ab RC RTS udp 10.0.0.2 0x000045 0xfffffe 0x000009 4 5 3 2 6 7 1.5 kB 20 B",
+		"0x0012ab 1.03 ms 12.5 µs 2.1 MB 116.0 MB/s 900 B 3 4 5 6",
+		"0x0012ac RC RTS shared-memory 10.0.0.1 0x000046 0x000000 0x000000 0 0 0 - 7 0 - -",
+		"0x0012ad UD INIT - - 0x000000 0x000000 0 0 - - - 0 - -",
+		"0x000077 RC RTS tcp 10.0.0.2:50001 0x000000 0x000000 0 0 - - - 0 - -",
+		"0x000077 2.00 s - - - - 0 0 0 0",
+		"0x000078 RC RTS ntb 0x000079 0x000000 0x000000 0 0 - - - 0 - -",
 	} {
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
 			t.Errorf("no line %q in\n%s", want, strings.Join(got, "\n"))
@@ -131,6 +136,14 @@ func TestRates(t *testing.T) {
 	if got := tables(options{}, later, &before); !strings.Contains(got, "1524  250/s") {
 		t.Errorf("no rate of 250/s in\n%s", got)
 	}
+	pairs, more := connected()[:1], connected()[:1]
+	pairs[0].Time, more[0].Time = at, at.Add(2*time.Second)
+	more[0].Devices[0].QueuePairs[0].Counters[0].Value += 3000
+	before.note(pairs)
+	if got := tables(options{qps: true}, more, &before); !strings.Contains(got, "1.5 kB/s") {
+		t.Errorf("no rate of a queue pair in\n%s", got)
+	}
+	before.note(all)
 	later[0].Command = "another program under the same number"
 	if got := tables(options{}, later, &before); strings.Contains(got, "/s") {
 		t.Errorf("a rate of another process:\n%s", got)
@@ -140,9 +153,11 @@ func TestRates(t *testing.T) {
 // The names and units are documented: docs/tools.md.
 func TestJSONOfAQueuePair(t *testing.T) {
 	b, err := json.Marshal(connected()[0].Devices[0].QueuePairs[0])
-	want := `{"qpn":4779,"type":"RC","state":"RTS","via":"udp","peer":"10.0.0.2:4791","peer_qpn":69,"sq_psn":0,"rq_psn":0,"sends_posted":0,"recvs_posted":0,` +
+	want := `{"qpn":4779,"type":"RC","state":"RTS","via":"udp","peer":"10.0.0.2:4791","peer_qpn":69,"sq_psn":16777214,"rq_psn":9,"sends_posted":4,"recvs_posted":5,` +
 		`"path":{"rtt_ns":1034000,"rtt_var_ns":0,"min_rtt_ns":12500,"window_bytes":2097152,"pace_bytes_per_second":116000000,"in_flight_bytes":900,` +
-		`"lost_packets":3,"retransmitted_packets":4,"ecn_marked_packets":5,"congestion_notifications":6},"counters":null}`
+		`"lost_packets":3,"retransmitted_packets":4,"ecn_marked_packets":5,"congestion_notifications":6},` +
+		`"flow":{"outstanding_packets":3,"credits":2,"retries_left":6,"rnr_retries_left":7},"counters":[{"name":"sent_bytes","value":1500},{"name":"rcvd_bytes","value":20},` +
+		`{"name":"rcvd_seq_err","value":4},{"name":"rcvd_rnr_err","value":2},{"name":"rcvd_error_nak","value":1}]}`
 	if err != nil || string(b) != want {
 		t.Errorf("%s, %v; want\n%s", b, err, want)
 	}
