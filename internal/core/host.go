@@ -106,8 +106,8 @@ func Retire() {
 	}
 }
 
-// retire leaves the last snapshot, and the counters to the ports. What it cannot write is lost:
-// nothing else needs it.
+// retire leaves the last snapshot, and the counters to the ports. Counts that it cannot write are
+// lost: nothing else needs them.
 func (h *host) retire() {
 	if h.stats != nil && h.retired.CompareAndSwap(false, true) {
 		_ = h.stats.Retire(h.brief())
@@ -202,14 +202,18 @@ func (h *host) counted() (list []stats.Device) {
 
 // queuePairs returns the queue pairs of a device.
 func (h *host) queuePairs(device string) []stats.QueuePair {
-	list := []stats.QueuePair{}
+	var all []*QP
 	h.numbered.Range(func(_, v any) bool {
 		if q := v.(*QP); q.ctx.info.Name == device {
-			list = append(list, q.look())
+			all = append(all, q)
 		}
 		return true
 	})
-	slices.SortFunc(list, func(a, b stats.QueuePair) int { return cmp.Compare(a.QPN, b.QPN) })
+	slices.SortFunc(all, func(a, b *QP) int { return cmp.Compare(a.QPN(), b.QPN()) })
+	list := make([]stats.QueuePair, len(all))
+	for i, q := range all {
+		list[i] = q.look()
+	}
 	return list
 }
 

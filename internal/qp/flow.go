@@ -2,7 +2,7 @@
 
 package qp
 
-// Flow is what the sender of a queue pair waits for.
+// Flow has the quantities that the sender of a queue pair waits for.
 type Flow struct {
 	Outstanding int `json:"outstanding_packets"` // sent and not acknowledged
 	// Credits is the number of SENDs that may begin because the peer has posted receives for them;

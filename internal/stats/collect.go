@@ -3,6 +3,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,7 +58,8 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error
 		return nil, err
 	}
 	var asked sync.WaitGroup
-	var mu sync.Mutex // of all
+	var mu sync.Mutex // of answers
+	var answers []*Snapshot
 	room := make(chan struct{}, askedAtOnce)
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
@@ -68,13 +70,16 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error
 			defer func() { <-room }()
 			if s, err := ask(ctx, filepath.Join(dir, e.Name())); err == nil {
 				mu.Lock()
-				all = append(all, s)
+				answers = append(answers, &s)
 				mu.Unlock()
 			}
 		})
 	}
 	asked.Wait()
-	sort.Slice(all, func(i, j int) bool { return all[i].PID < all[j].PID })
+	slices.SortFunc(answers, func(a, b *Snapshot) int { return cmp.Compare(a.PID, b.PID) })
+	for _, s := range answers {
+		all = append(all, *s)
+	}
 	// A socket's deadline, which is ctx's where that is nearer, may come before ctx notices.
 	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
 		return all, context.DeadlineExceeded

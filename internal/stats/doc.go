@@ -20,9 +20,9 @@
 // while its counters grow. One that ends makes <dir>/NS-7.TIME.ended of it, or another process does
 // that finds it dead: Ended returns these. They are kept for ten minutes, 64 at most.
 //
-// A process that ends adds its counters to <dir>/NS-DEVICE.port, for each device. Port sums those
-// and the answers of the living. No process removes these files. Those of a killed process come from
-// its last snapshot.
+// A process that ends adds its counters to <dir>/NS-DEVICE.port, for each device. Those of a killed
+// process come from its last snapshot. Port sums those and the answers of the living. No process
+// removes these files.
 //
 // A Server owns one goroutine, which ends with Close. The snapshot function is
 // called from it, one call at a time.

@@ -3,12 +3,11 @@
 package stats
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,73 +27,87 @@ const (
 
 // Ended returns the last snapshots of the processes of dir that have ended in the last ten minutes,
 // the newest 64, ordered by their ends.
-func Ended(dir string) (all []Snapshot, err error) {
+func Ended(dir string) (all []Snapshot) {
 	bury(dir)
-	for _, path := range endedFiles(dir) {
-		b, err := os.ReadFile(path)
+	for name, at := range endedFiles(dir) {
+		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			continue // it was the oldest of too many
 		}
-		s, err := parseRecord(b)
-		info, statErr := os.Stat(path)
-		if err != nil || statErr != nil {
-			continue
+		if s, err := parseRecord(b); err == nil {
+			s.Ended = at
+			all = append(all, s)
 		}
-		s.Ended = info.ModTime()
-		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Snapshot) int {
-		return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.PID, b.PID))
-	})
-	return all, nil
+	sort.Slice(all, func(i, j int) bool { return all[i].Ended.Before(all[j].Ended) })
+	return all
 }
 
-// endedFiles returns the records of ended processes and removes those that are too old or too many.
-func endedFiles(dir string) (kept []string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*"+endedSuffix)) // only a bad pattern is an error
-	age := func(path string) time.Duration {
-		info, err := os.Stat(path)
-		if err != nil {
-			return EndedAge + 1 // another process has removed it
-		}
-		return time.Since(info.ModTime())
-	}
-	ages := make(map[string]time.Duration, len(files))
-	for _, path := range files {
-		ages[path] = age(path)
-	}
-	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(ages[a], ages[b]) })
-	for i, path := range files {
-		if i < mostEnded && ages[path] <= EndedAge {
-			kept = append(kept, path)
-		} else {
-			os.Remove(path)
+// endedFiles returns the records of ended processes and when these ended. It removes those that are
+// too old or too many.
+func endedFiles(dir string) map[string]time.Time {
+	files := map[string]time.Time{}
+	for _, name := range names(dir, -1) {
+		if at, ok := endOf(name); ok {
+			files[name] = at
 		}
 	}
-	return kept
+	for name, at := range files {
+		if time.Since(at) > EndedAge {
+			os.Remove(filepath.Join(dir, name))
+			delete(files, name)
+		}
+	}
+	for len(files) > mostEnded {
+		oldest := ""
+		for name, at := range files {
+			if oldest == "" || at.Before(files[oldest]) {
+				oldest = name
+			}
+		}
+		os.Remove(filepath.Join(dir, oldest))
+		delete(files, oldest)
+	}
+	return files
+}
+
+// endedName returns the name of the record of a process that ends now. Slots are given again: the
+// time tells records of one name apart.
+func endedName(name string) string {
+	return name + "." + strconv.FormatInt(time.Now().UnixNano(), 10) + endedSuffix
+}
+
+// endOf returns the time in a name of endedName; ok is false for other files.
+func endOf(name string) (at time.Time, ok bool) {
+	rest, ok := strings.CutSuffix(name, endedSuffix)
+	if !ok {
+		return at, false
+	}
+	ns, err := strconv.ParseInt(rest[strings.LastIndexByte(rest, '.')+1:], 10, 64)
+	return time.Unix(0, ns), err == nil
 }
 
 // bury makes records of ended processes of those that killed processes have left, and adds their
 // counters to the ports. One process does so for each.
 func bury(dir string) {
-	records, _ := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
-	for _, path := range records {
-		name := strings.TrimSuffix(filepath.Base(path), recordSuffix)
+	for _, file := range names(dir, -1) {
+		name, ok := strings.CutSuffix(file, recordSuffix)
+		if !ok {
+			continue
+		}
 		socket := filepath.Join(dir, name+suffix)
 		removeDead(socket)
 		if _, err := os.Lstat(socket); err == nil {
 			continue // it lives
 		}
+		path := filepath.Join(dir, file)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}
 		s, err := parseRecord(b)
-		if err != nil {
-			s = Snapshot{Time: time.Now()}
-			if info, err := os.Stat(path); err == nil {
-				s.Time = info.ModTime()
-			}
+		if info, statErr := os.Stat(path); err != nil && statErr == nil {
+			s.Time = info.ModTime()
 		}
 		if (s.PID == 0 || lives(s.PID)) && time.Since(s.Time) < settled {
 			continue // it may be about to end by itself
@@ -118,13 +131,11 @@ func buryFormer(dir, name string) {
 // record does.
 func end(dir, name string, s Snapshot) error {
 	if used(s.Devices) {
-		// Slots are given again: a number tells records of a name apart.
-		to := filepath.Join(dir, fmt.Sprintf("%s.%d%s", name, time.Now().UnixNano(), endedSuffix))
+		to := filepath.Join(dir, endedName(name))
 		if err := os.Rename(filepath.Join(dir, name+recordSuffix), to); err != nil {
 			return err
 		}
-		_ = os.Chtimes(to, time.Time{}, time.Now()) // writes to memory may not have changed it
-		endedFiles(dir)
+		endedFiles(dir) // removes the oldest
 	} else if err := os.Remove(filepath.Join(dir, name+recordSuffix)); err != nil {
 		return err
 	}
@@ -133,9 +144,14 @@ func end(dir, name string, s Snapshot) error {
 
 // used reports whether a counter of a device is not 0.
 func used(devices []Device) bool {
-	return slices.ContainsFunc(devices, func(d Device) bool {
-		return slices.ContainsFunc(d.Counters, func(c Counter) bool { return c.Value != 0 })
-	})
+	for _, d := range devices {
+		for _, c := range d.Counters {
+			if c.Value != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Retire leaves the last snapshot of a process that ends, after Withdraw or Close, and adds its

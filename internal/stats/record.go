@@ -15,6 +15,8 @@ const (
 	halfBytes   = recordBytes / 2
 	// headBytes is the size of a half's head: sequence (8), length (4), CRC32 of the text (4).
 	headBytes = 16
+	// maxPairs is more than the queue pairs of a device that fit.
+	maxPairs = 64
 )
 
 var errRecord = errors.New("stats: the record has no whole snapshot")
@@ -28,15 +30,13 @@ type record struct {
 
 // write puts a snapshot into the older half. Queue pairs that do not fit are left out.
 func (r *record) write(s Snapshot) error {
-	text, err := json.Marshal(brief(s))
-	for n := mostPairs(s); err == nil && len(text) > halfBytes-headBytes; n /= 2 {
-		if n == 0 {
-			return errRecord
-		}
-		text, err = json.Marshal(brief(s, n/2))
+	text, err := json.Marshal(brief(s, maxPairs))
+	for n := maxPairs; len(text) > halfBytes-headBytes && n > 0; {
+		n /= 2
+		text, err = json.Marshal(brief(s, n))
 	}
-	if err != nil {
-		return err
+	if err != nil || len(text) > halfBytes-headBytes {
+		return errRecord
 	}
 	r.sequence++
 	half := r.mem[r.sequence%2*halfBytes:][:halfBytes]
@@ -48,28 +48,16 @@ func (r *record) write(s Snapshot) error {
 	return nil
 }
 
-// mostPairs returns the largest number of queue pairs that a device has.
-func mostPairs(s Snapshot) (n int) {
-	for _, d := range s.Devices {
-		n = max(n, len(d.QueuePairs))
-	}
-	return n
-}
-
 // brief returns the part of a snapshot that a record holds: of each device the counters, and the
-// first queue pairs if there is a limit.
-func brief(s Snapshot, limit ...int) Snapshot {
-	out := s
-	out.Identifiers, out.Devices = nil, nil
-	for _, d := range s.Devices {
-		pairs := d.QueuePairs
-		if len(limit) > 0 {
-			pairs = pairs[:min(limit[0], len(pairs))]
-		}
-		out.Devices = append(out.Devices, Device{Name: d.Name, Kind: d.Kind, NetDev: d.NetDev,
-			Counters: d.Counters, QueuePairs: pairs})
+// first queue pairs up to a limit.
+func brief(s Snapshot, limit int) Snapshot {
+	devices := make([]Device, len(s.Devices))
+	for i, d := range s.Devices {
+		devices[i] = Device{Name: d.Name, Kind: d.Kind, NetDev: d.NetDev, Counters: d.Counters,
+			QueuePairs: d.QueuePairs[:min(limit, len(d.QueuePairs))]}
 	}
-	return out
+	s.Identifiers, s.Devices = nil, devices
+	return s
 }
 
 // parseRecord returns the newest whole snapshot of a record.

@@ -5,6 +5,8 @@ package stats
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // createRecord makes the file of a record and maps it. A process may be in a sandbox later where it
@@ -20,8 +22,8 @@ func createRecord(path string) (*record, error) {
 	err = syscall.Fallocate(fd, 0, 0, recordBytes)
 	var mem []byte
 	if err == nil {
-		mem, err = syscall.Mmap(fd, 0, recordBytes, syscall.PROT_READ|syscall.PROT_WRITE,
-			syscall.MAP_SHARED)
+		mem, err = unix.Mmap(fd, 0, recordBytes, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED)
 	}
 	if err != nil {
 		os.Remove(path)
@@ -30,4 +32,4 @@ func createRecord(path string) (*record, error) {
 	return &record{mem: mem}, nil
 }
 
-func (r *record) close() { syscall.Munmap(r.mem) }
+func (r *record) close() { unix.Munmap(r.mem) }

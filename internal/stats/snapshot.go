@@ -103,7 +103,7 @@ type QueuePair struct {
 	// Path holds what is measured on the way to the peer; nil with shared memory and NTB, where
 	// nothing is, and without a peer.
 	Path *congestion.Path `json:"path,omitempty"`
-	// Flow holds what a sender of RC over RoCE waits for; nil for others, and without a peer.
+	// Flow is of RC over RoCE; nil for others, and without a peer.
 	Flow     *qp.Flow  `json:"flow,omitempty"`
 	Counters []Counter `json:"counters"` // those that are not 0
 }
@@ -129,7 +129,7 @@ type Snapshot struct {
 	Command string    `json:"command"`
 	Version string    `json:"version"` // of Verbena's libraries in it
 	Time    time.Time `json:"time"`    // when the counters were read
-	// Ended is when the process ended; zero while it lives.
+	// Ended has the time of the process's end, zero while it lives.
 	Ended   time.Time `json:"ended,omitzero"`
 	Devices []Device  `json:"devices"`
 

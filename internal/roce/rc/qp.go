@@ -51,7 +51,7 @@ func (q *QP) PathState() congestion.Path {
 	return p
 }
 
-// Flow returns what the requester waits for.
+// Flow implements qp.Flowing.
 func (q *QP) Flow() qp.Flow {
 	r := &q.req
 	return qp.Flow{Outstanding: max(r.outstanding(), 0), Credits: r.credits.left(r.ssn),

@@ -106,11 +106,7 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("cannot look for processes: %w", err)
 		}
 		if o.ended {
-			ended, err := stats.Ended(o.dir)
-			if err != nil {
-				return fmt.Errorf("cannot look for ended processes: %w", err)
-			}
-			all = append(all, ended...)
+			all = append(all, stats.Ended(o.dir)...)
 		}
 		if err := o.show(w, o.filter.of(all), &before); err != nil || !o.watch {
 			return err
