@@ -42,6 +42,21 @@ func (e *end) wantMigration(want ib.MigState) {
 	}
 }
 
+// message sends a message of several packets.
+func message(from, to *end, mark byte) {
+	t := from.t
+	t.Helper()
+	want := bytes.Repeat([]byte{mark}, 3000)
+	copy(from.buf, want)
+	_, err := to.qp.PostRecv(verbs.RecvWR{ID: 1, SGList: []ib.SGE{to.mr.SGE(0, 4096)}})
+	check(t, err)
+	wantStatus(t, from.post(verbs.SendWR{ID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{from.mr.SGE(0, 3000)}}).Status, ib.WCSuccess)
+	wantStatus(t, to.poll(1)[0].Status, ib.WCSuccess)
+	if !bytes.Equal(to.buf[:3000], want) {
+		t.Error("another message came")
+	}
+}
+
 // One end changes to the alternate path, and the other one follows with the first packet that comes
 // by it. Both are notified, and messages go on.
 func TestPathMigration(t *testing.T) {
@@ -66,26 +81,14 @@ func TestPathMigration(t *testing.T) {
 				stop()
 				e.ctx.AsyncEvent(over) // events are watched for from here on
 			}
-			send := func(from, to *end, mark byte) {
-				t.Helper()
-				want := bytes.Repeat([]byte{mark}, 3000)
-				copy(from.buf, want)
-				_, err := to.qp.PostRecv(verbs.RecvWR{ID: 1, SGList: []ib.SGE{to.mr.SGE(0, 4096)}})
-				check(t, err)
-				wantStatus(t, from.post(verbs.SendWR{ID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{from.mr.SGE(0, 3000)}}).Status, ib.WCSuccess)
-				wantStatus(t, to.poll(1)[0].Status, ib.WCSuccess)
-				if !bytes.Equal(to.buf[:3000], want) {
-					t.Error("another message came")
-				}
-			}
-			send(a, b, 1) // UC needs a message each way: nothing is acknowledged
-			send(b, a, 2)
-			send(a, b, 3)
+			message(a, b, 1) // UC needs a message each way: nothing is acknowledged
+			message(b, a, 2)
+			message(a, b, 3)
 			a.wantMigration(ib.MigArmed)
 			b.wantMigration(ib.MigArmed)
 			check(t, a.qp.Modify(&ib.QPAttr{PathMigState: ib.MigMigrated}, ib.QPPathMigState))
-			send(a, b, 4)
-			send(b, a, 5)
+			message(a, b, 4)
+			message(b, a, 5)
 			for _, e := range []*end{a, b} {
 				e.wantMigration(ib.MigMigrated)
 				if got, _ := e.qp.Query(); got.AH != alternate.AltAH || got.AltAH.IsGlobal {
@@ -108,13 +111,13 @@ func TestPathMigration(t *testing.T) {
 			for _, e := range []*end{a, b} {
 				check(t, e.qp.Modify(&alternate, ib.QPAltPath|ib.QPPathMigState))
 			}
-			send(a, b, 6)
-			send(b, a, 7)
-			send(a, b, 8)
+			message(a, b, 6)
+			message(b, a, 7)
+			message(a, b, 8)
 			b.wantMigration(ib.MigArmed)
 			check(t, b.qp.Modify(&ib.QPAttr{PathMigState: ib.MigMigrated}, ib.QPPathMigState))
-			send(b, a, 9)
-			send(a, b, 10)
+			message(b, a, 9)
+			message(a, b, 10)
 			a.wantMigration(ib.MigMigrated)
 		})
 	}
