@@ -71,6 +71,15 @@ const (
 	MigArmed                    // the alternate path is used if the path fails, or the peer does
 )
 
+var migStateNames = [...]string{"MIGRATED", "REARM", "ARMED"}
+
+func (s MigState) String() string {
+	if int(s) < len(migStateNames) {
+		return migStateNames[s]
+	}
+	return "unknown"
+}
+
 // QPCap are the sizes of a queue pair's queues.
 type QPCap struct {
 	MaxSendWR     uint32

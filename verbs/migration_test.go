@@ -37,7 +37,7 @@ func (e *end) wantMigration(want ib.MigState) {
 			return
 		}
 		if time.Now().After(end) {
-			e.t.Fatalf("state %d of path migration, want %d", a.PathMigState, want)
+			e.t.Fatalf("state %v of path migration, want %v", a.PathMigState, want)
 		}
 	}
 }

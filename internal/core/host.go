@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/stats"
@@ -225,6 +226,9 @@ func (q *QP) look() stats.QueuePair {
 		PeerQPN: uint32(a.DestQPN), SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Path: r.Path,
 		Flow:     r.Flow,
 		Counters: []stats.Counter{}}
+	if a.PathMigState != ib.MigMigrated {
+		s.Migration = a.PathMigState.String()
+	}
 	if a.PathMTU != 0 {
 		s.PathMTU = a.PathMTU.Bytes()
 	}

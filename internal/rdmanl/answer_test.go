@@ -22,7 +22,7 @@ func system() *System {
 		d := stats.Device{Name: "roce_a", Contexts: []uint32{1}, Regions: 2 * n, PDs: []stats.PD{{PDN: 1, Context: 1, Users: 3}}, CQs: []stats.CQ{{CQN: 2, Context: 1, Depth: 64, Users: 2}},
 			SRQs: []stats.SRQ{{SRQN: 5, PDN: 1, XRC: true}}}
 		for i := range n {
-			d.QueuePairs = append(d.QueuePairs, stats.QueuePair{QPN: uint32(1000*n + i), Type: "RC", State: "RTS", PeerQPN: 77, SQPSN: 7, RQPSN: 8, PDN: 1})
+			d.QueuePairs = append(d.QueuePairs, stats.QueuePair{QPN: uint32(1000*n + i), Type: "RC", State: "RTS", PeerQPN: 77, SQPSN: 7, RQPSN: 8, PDN: 1, Migration: "ARMED"})
 			d.MRs = append(d.MRs, stats.MR{MRN: uint32(i), Context: 1, PDN: 1, Length: 4096})
 		}
 		return d
@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 		{"system", ask(cmdSysGet, 0), `[6: 66=0 93=1 ]`},
 		{"summary", ask(cmdResGet, 0, uint32(devIndex), 0), `[9: 1=0 2="roce_a" 15{ 16{ 17="pd" 18=2 } 16{ 17="cq" 18=2 } 16{ 17="qp" 18=401 } 16{ 17="cm_id" 18=2 } 16{ 17="mr" 18=802 } 16{ 17="ctx" 18=2 } 16{ 17="srq" 18=2 } } ]`},
 		{"summary of a device that nothing has open", ask(cmdResGet, flagDump, uint32(devIndex), 1), `[9: 1=1 2="ntb0" 15{ 16{ 17="pd" 18=0 }`},
-		{"queue pairs", ask(cmdResQPGet, flagDump, uint32(devIndex), 0), `[10: 1=0 2="roce_a" 19{ 20{ 21=1000 22=77 23=8 25=0 24=7 26=2 27=3 3=1 60=1 28=7 } 20{ 21=400000 `},
+		{"queue pairs", ask(cmdResQPGet, flagDump, uint32(devIndex), 0), `[10: 1=0 2="roce_a" 19{ 20{ 21=1000 22=77 23=8 25=2 24=7 26=2 27=3 3=1 60=1 28=7 } 20{ 21=400000 `},
 		{"a queue pair", ask(cmdResQPGet, flagAck, uint32(devIndex), 0, uint32(resLQPN), 400399), `[10: 1=0 2="roce_a" 21=400399 22=77`},
 		{"no such queue pair", ask(cmdResQPGet, 0, uint32(devIndex), 0, uint32(resLQPN), 5), "error " + syscall.ENOENT.Error()},
 		{"queue pairs of port 2", ask(cmdResQPGet, flagDump, uint32(devIndex), 0, uint32(portIndex), 2), "done"},

@@ -101,9 +101,10 @@ func (a attributes) has(t attribute, v uint32) bool {
 	return ok && n == v
 }
 
-// qpTypes and qpStates are the kernel's numbers.
+// qpTypes, qpStates and migStates are the kernel's numbers.
 var (
-	qpTypes = map[string]uint8{"RC": 2, "UC": 3, "UD": 4, "RAW_PACKET": 8, "XRC_SEND": 9,
+	migStates = map[string]uint8{"": 0, "REARM": 1, "ARMED": 2}
+	qpTypes   = map[string]uint8{"RC": 2, "UC": 3, "UD": 4, "RAW_PACKET": 8, "XRC_SEND": 9,
 		"XRC_RECV": 10}
 	qpStates = map[string]uint8{"RESET": 0, "INIT": 1, "RTR": 2, "RTS": 3, "SQD": 4, "SQE": 5,
 		"ERR": 6}
@@ -119,7 +120,7 @@ func qps(p *process) (list []answer) {
 			e.u32(resRQPSN, q.RQPSN)
 			fallthrough
 		case "XRC_SEND", "XRC_RECV":
-			e.u8(resMigState, 0) // migrated
+			e.u8(resMigState, migStates[q.Migration])
 		}
 		e.u32(resSQPSN, q.SQPSN)
 		if t, ok := qpTypes[q.Type]; ok {

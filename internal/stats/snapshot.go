@@ -98,8 +98,10 @@ type QueuePair struct {
 	PathMTU int            `json:"path_mtu_bytes,omitempty"`
 	SQPSN   uint32         `json:"sq_psn"` // of the next request to be sent
 	RQPSN   uint32         `json:"rq_psn"` // of the next request expected
-	Sends   int            `json:"sends_posted"`
-	Recvs   int            `json:"recvs_posted"` // 0 with a shared receive queue
+	// Migration is the state of path migration; empty for MIGRATED.
+	Migration string `json:"path_migration,omitempty"`
+	Sends     int    `json:"sends_posted"`
+	Recvs     int    `json:"recvs_posted"` // 0 with a shared receive queue
 	// Path holds what is measured on the way to the peer; nil with shared memory and NTB, where
 	// nothing is, and without a peer.
 	Path *congestion.Path `json:"path,omitempty"`

@@ -46,7 +46,7 @@ func wantMigration(s *script.Script, t *testing.T, why string, state ib.MigState
 	var a ib.QPAttr
 	s.Machine.Query(&a)
 	if a.PathMigState != state || s.Machine.CurrentPath().Dst != peer {
-		t.Fatalf("%s: %d to %v, want %d to %v", why, a.PathMigState, s.Machine.CurrentPath().Dst, state, peer)
+		t.Fatalf("%s: %v to %v, want %v to %v", why, a.PathMigState, s.Machine.CurrentPath().Dst, state, peer)
 	}
 }
 
