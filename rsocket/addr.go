@@ -34,8 +34,24 @@ var networks = map[string]network{
 	"ntb":   {rdmacm.NTB, "ip"},
 }
 
+// packetNetworks are those of datagrams: the service is UD of RoCEv2.
+var packetNetworks = map[string]network{
+	"roce": {rdmacm.RoCE, "ip"},
+	"udp":  {rdmacm.RoCE, "ip"},
+	"udp4": {rdmacm.RoCE, "ip4"},
+	"udp6": {rdmacm.RoCE, "ip6"},
+}
+
 func parseNetwork(name string) (network, error) {
 	n, ok := networks[name]
+	if !ok {
+		return network{}, net.UnknownNetworkError(name)
+	}
+	return n, nil
+}
+
+func parsePacketNetwork(name string) (network, error) {
+	n, ok := packetNetworks[name]
 	if !ok {
 		return network{}, net.UnknownNetworkError(name)
 	}

@@ -42,16 +42,9 @@ func (c *Conn) CloseWrite() error {
 // bytes have arrived at the peer's device, for a second at most. The peer need not read them.
 func (c *Conn) Close() error {
 	c.mu.Lock()
-	if c.closed {
+	if !c.waits.close() {
 		c.mu.Unlock()
 		return c.fail("close", net.ErrClosed)
-	}
-	c.closed = true
-	for _, w := range c.waiters() {
-		if w.timer != nil {
-			w.timer.Stop()
-		}
-		w.interrupt(c)
 	}
 	c.setDeadline(&c.closer, time.Now().Add(lingerTime))
 	c.stream.Close()

@@ -19,7 +19,6 @@ type Conn struct {
 	kind           rdmacm.Kind
 	cm             *rdmacm.Conn
 	qp             *verbs.QP
-	cq             *verbs.CQ // of both queues
 	local, remote  *Addr
 	sbuf, rbuf     []byte
 	table, words   []byte // the peer writes them, as rbuf
@@ -31,15 +30,13 @@ type Conn struct {
 	writeMu sync.Mutex // serialises writers
 	shutMu  sync.Mutex // serialises CloseWrite
 
-	mu     sync.Mutex // taken behind the others
+	waits  // its mu guards the rest; cq is that of both queues
 	stream rstream.Stream
-	closed bool // Close was called
 	gone   bool // the queue pair may be destroyed: nothing is posted or polled
 	deaf   bool // CloseRead was called
 	mute   bool // CloseWrite was called
 
-	poller                          *waiter // is in Await of cq; the others sleep
-	reader, writer, shutter, closer waiter
+	reader, writer, shutter waiter
 
 	owed     int // receives to post
 	nextWord int
@@ -63,9 +60,7 @@ func newConn(kind rdmacm.Kind) *Conn {
 	c.stream.Config = config(kind)
 	c.readable, c.writable = c.stream.Readable, c.stream.Writable
 	c.told, c.settled = c.stream.Told, c.stream.Settled
-	for _, w := range c.waiters() {
-		w.wake = make(chan struct{}, 1)
-	}
+	c.init(c.progress, c.failed, &c.reader, &c.writer, &c.shutter)
 	return c
 }
 
@@ -81,15 +76,17 @@ func (c *Conn) RDMA() *rdmacm.Conn { return c.cm }
 
 // SetDeadline sets both deadlines: net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
-	return c.setDeadlines(t, &c.reader, &c.writer, &c.shutter)
+	return c.fail("set", c.setDeadlines(t, &c.reader, &c.writer, &c.shutter))
 }
 
 // SetReadDeadline sets the time from which Read fails with os.ErrDeadlineExceeded. Zero means
 // never.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.reader) }
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.fail("set", c.setDeadlines(t, &c.reader))
+}
 
 // SetWriteDeadline sets the time from which Write fails with os.ErrDeadlineExceeded. Some of its
 // bytes may have been sent then. Zero means never.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	return c.setDeadlines(t, &c.writer, &c.shutter)
+	return c.fail("set", c.setDeadlines(t, &c.writer, &c.shutter))
 }

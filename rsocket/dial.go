@@ -7,23 +7,32 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 
 	"verbena/rdmacm"
 )
 
-// Dial connects to an address: net.Dial. The result is a *Conn.
+// Dial connects to an address: net.Dial. The result is a *Conn, or a *PacketConn if the network is
+// udp, udp4 or udp6.
 func Dial(network, address string) (net.Conn, error) {
 	return DialContext(context.Background(), network, address)
 }
 
 // DialContext connects to an address, as net.Dialer's method does: a function for http.Transport.
-// ctx bounds the attempt. The addresses of a host's name are tried one after the other. The result
-// is a *Conn.
+// ctx bounds the attempt. The addresses of a host's name are tried one after the other; a socket of
+// datagrams takes the first. The result is that of Dial.
 //
 // Errors: a *net.OpError. It wraps ECONNREFUSED if the address has no listener, ETIMEDOUT if
 // nothing answers, ctx's error, or that of the name's look-up. Its Timeout reports whether time is
 // up.
 func DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if strings.HasPrefix(network, "udp") {
+		c, err := dialPacket(ctx, network, address)
+		if err != nil {
+			return nil, opError("dial", network, nil, nil, timed(err))
+		}
+		return c, nil
+	}
 	n, err := parseNetwork(network)
 	if err != nil {
 		return nil, opError("dial", network, nil, nil, err)

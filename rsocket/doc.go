@@ -28,7 +28,18 @@
 //   - Write returns before the peer reads: up to 128 KiB are under way.
 //   - A Conn that is not closed stays, with its memory: there are no finalizers. A program that ends
 //     without closing calls rdmacm.Leave first, so that its peers are notified at once.
-//   - There are no datagrams, no urgent data, and no mappings: riomap of a C program fails.
+//   - There are no urgent data, and no mappings: riomap of a C program fails.
+//
+// # Datagrams
+//
+// ListenPacket makes a socket of datagrams over UD queue pairs of RoCEv2, which is a
+// net.PacketConn. Dial does so for the networks udp, udp4 and udp6. It differs from UDP:
+//
+//   - A datagram has at most 2,020 bytes to IPv6 addresses, and 2,032 to others.
+//   - 256 datagrams to each local address wait for the program. Those behind them are lost.
+//   - The first datagrams to a peer go over a UDP socket, and so do those that are longer than the
+//     path MTU. They may arrive behind later ones.
+//   - Nothing reports that a port has no socket.
 //
 // # Concurrency and cost
 //

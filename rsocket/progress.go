@@ -38,6 +38,13 @@ func (c *Conn) progress() {
 	c.notify()
 }
 
+// failed notes that the completion queue has failed. The caller holds mu.
+func (c *Conn) failed(err error) {
+	if !c.gone {
+		c.stream.Fail(err)
+	}
+}
+
 func (c *Conn) complete(wc *ib.WC) {
 	switch {
 	case wc.Status == ib.WCWRFlushErr:

@@ -260,7 +260,7 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 func (c *Conn) waiting() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.waiters() {
+	for _, w := range c.waiters {
 		if w.ready != nil {
 			n++
 		}

@@ -6,17 +6,16 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync"
 	"time"
+
+	"verbena/verbs"
 )
 
-// waiter is a place where a goroutine waits for the stream to change: one reads, one writes, one
-// shuts a half, one closes. All need the completions of one queue. The poller waits for them, and
-// takes them for all:
-//
-//	poller ─► Await ─► progress ─► its condition holds: hands over ─► next poller
-//	others ─► wake  ◄── their condition holds, or the poller hands over
+// waiter is a place where a goroutine waits for its connection to change: one reads, one writes,
+// one shuts a half, one closes.
 type waiter struct {
-	// guarded by Conn.mu
+	// guarded by waits.mu
 	ready    func() bool // of the goroutine that waits
 	asleep   bool        // until wake
 	wake     chan struct{}
@@ -25,14 +24,35 @@ type waiter struct {
 	expired  bool
 }
 
-func (c *Conn) waiters() [4]*waiter {
-	return [...]*waiter{&c.reader, &c.writer, &c.shutter, &c.closer}
+// waits has the waiters of a connection. All need the completions of one queue. The poller waits
+// for them, and takes them for all:
+//
+//	poller ─► Await ─► progress ─► its condition holds: hands over ─► next poller
+//	others ─► wake  ◄── their condition holds, or the poller hands over
+type waits struct {
+	// immutable
+	waiters  []*waiter
+	progress func()      // takes completions, with mu
+	failed   func(error) // the queue has failed; with mu
+
+	mu     sync.Mutex // taken behind the other locks of the connection
+	cq     *verbs.CQ  // nil: there is none yet
+	poller *waiter    // is in Await of cq; the others sleep
+	closed bool       // Close was called
+	closer waiter     // goes on behind Close
+}
+
+func (s *waits) init(progress func(), failed func(error), waiters ...*waiter) {
+	s.progress, s.failed, s.waiters = progress, failed, append(waiters, &s.closer)
+	for _, w := range s.waiters {
+		w.wake = make(chan struct{}, 1)
+	}
 }
 
 // check returns why a call fails at once. The caller holds mu.
-func (c *Conn) check(w *waiter) error {
+func (s *waits) check(w *waiter) error {
 	switch {
-	case c.closed && w != &c.closer:
+	case s.closed && w != &s.closer:
 		return net.ErrClosed
 	case w.expired:
 		return os.ErrDeadlineExceeded
@@ -41,67 +61,68 @@ func (c *Conn) check(w *waiter) error {
 }
 
 // wait blocks until a condition holds. The caller holds mu.
-func (c *Conn) wait(w *waiter, ready func() bool) (err error) {
+func (s *waits) wait(w *waiter, ready func() bool) (err error) {
 	w.ready = ready
-	c.progress()
+	s.progress()
 	for {
-		if err = c.check(w); err != nil || ready() {
+		if err = s.check(w); err != nil || ready() {
 			break
 		}
-		if c.poller == nil {
-			c.await(w)
+		if s.poller == nil && s.cq != nil {
+			s.await(w)
 			continue
 		}
 		w.asleep = true
-		c.mu.Unlock()
+		s.mu.Unlock()
 		<-w.wake
-		c.mu.Lock()
+		s.mu.Lock()
 		w.asleep = false
 	}
 	w.ready = nil
-	if c.poller == nil {
-		c.handOver()
+	if s.poller == nil {
+		s.handOver()
 	}
 	return err
 }
 
 // await waits for completions and takes them.
-func (c *Conn) await(w *waiter) {
-	c.poller = w
-	c.mu.Unlock()
-	err := c.cq.Await(context.Background())
-	c.mu.Lock()
-	c.poller = nil
-	if err != nil && !c.gone {
-		c.stream.Fail(err)
+func (s *waits) await(w *waiter) {
+	s.poller = w
+	cq := s.cq
+	s.mu.Unlock()
+	err := cq.Await(context.Background())
+	s.mu.Lock()
+	s.poller = nil
+	if err != nil {
+		s.failed(err)
 	}
-	c.progress()
+	s.progress()
 }
 
-// handOver makes another goroutine the poller.
-func (c *Conn) handOver() {
-	for _, w := range c.waiters() {
+// handOver makes another goroutine the poller. The caller holds mu.
+func (s *waits) handOver() {
+	for _, w := range s.waiters {
 		if w.asleep {
-			w.interrupt(c)
+			s.interrupt(w)
 			return
 		}
 	}
 }
 
 // notify wakes goroutines whose conditions hold. The caller holds mu.
-func (c *Conn) notify() {
-	for _, w := range c.waiters() {
-		if w.ready != nil && (w.asleep || w == c.poller) && w.ready() {
-			w.interrupt(c)
+func (s *waits) notify() {
+	for _, w := range s.waiters {
+		if w.ready != nil && (w.asleep || w == s.poller) && w.ready() {
+			s.interrupt(w)
 		}
 	}
 }
 
-// interrupt has a goroutine look at its condition again. The caller holds c.mu.
-func (w *waiter) interrupt(c *Conn) {
+// interrupt has a goroutine look at its condition again. The caller holds mu.
+func (s *waits) interrupt(w *waiter) {
 	switch {
-	case w == c.poller:
-		c.cq.Wake()
+	case w == s.poller:
+		s.cq.Wake()
 	case w.asleep:
 		select {
 		case w.wake <- struct{}{}:
@@ -110,41 +131,57 @@ func (w *waiter) interrupt(c *Conn) {
 	}
 }
 
-func (c *Conn) setDeadlines(t time.Time, waiters ...*waiter) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return c.fail("set", net.ErrClosed)
+// close makes the calls that wait fail, but for the closer, and reports whether it is the first
+// close. The caller holds mu.
+func (s *waits) close() bool {
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	for _, w := range s.waiters {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		s.interrupt(w)
+	}
+	return true
+}
+
+func (s *waits) setDeadlines(t time.Time, waiters ...*waiter) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
 	}
 	for _, w := range waiters {
-		c.setDeadline(w, t)
+		s.setDeadline(w, t)
 	}
 	return nil
 }
 
-func (c *Conn) setDeadline(w *waiter, t time.Time) {
+func (s *waits) setDeadline(w *waiter, t time.Time) {
 	w.deadline, w.expired = t, false
 	if w.timer != nil {
 		w.timer.Stop() // a timer that has fired finds another deadline
 	}
 	if !t.IsZero() {
-		c.expire(w)
+		s.expire(w)
 	}
 }
 
 // expire ends calls whose deadline has come, else sets the timer for it.
-func (c *Conn) expire(w *waiter) {
+func (s *waits) expire(w *waiter) {
 	left := time.Until(w.deadline)
 	switch {
 	case left <= 0:
 		w.expired = true
-		w.interrupt(c)
+		s.interrupt(w)
 	case w.timer == nil:
 		w.timer = time.AfterFunc(left, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if !w.deadline.IsZero() {
-				c.expire(w)
+				s.expire(w)
 			}
 		})
 	default:

@@ -8,7 +8,11 @@
 //	table entry    address (64) key (32) length (32)    a window: memory that the peer may write
 //	message        type (3) value (29)
 //
-// Private data are big-endian. Table entries have the byte order of the host that reads them.
+//	datagram       version │ length │ port │ address, then data: between UD queue pairs
+//	over UDP       tag │ version │ operation │ length │ QPN │ address, then data
+//
+// Datagrams and private data are big-endian. Table entries have the byte order of the host that
+// reads them.
 //
 // Source: rsocket(7); cabi/rsocket/wire.h has the same for the C library.
 package rsocket

@@ -72,6 +72,8 @@ func TestNumbersAreThoseOfC(t *testing.T) {
 		"RS_CONN_VERSION": version, "RS_CONN_BIG_ENDIAN": bigEndian, "RS_CONN_IOMAP": iomap, "RS_MSG_VALUE_BITS": valueBits,
 		"RS_MSG_DATA": int(Data), "RS_MSG_CREDIT": int(Credit), "RS_MSG_IOMAP": int(IOMap), "RS_MSG_CONTROL": int(Control),
 		"RS_CONTROL_DISCONNECT": Disconnect, "RS_CONTROL_KEEPALIVE": KeepAlive, "RS_CONTROL_SHUTDOWN": Shutdown,
+		"RS_UD_HEADER_IPV4": udSize4, "RS_UD_HEADER_IPV6": udSize6, "RS_UDP_HEADER_IPV4": udpSize4, "RS_UDP_HEADER_IPV6": udpSize6,
+		"RS_UDP_TAG": udpTag, "RS_UDP_DATA": int(UDPData), "RS_UDP_CONTROL": int(UDPControl),
 	} {
 		m := regexp.MustCompile(`(?m)^(?:#define |\t)` + name + `(?: =)? (\w+)`).FindSubmatch(header)
 		if m == nil {
