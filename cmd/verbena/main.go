@@ -67,6 +67,7 @@ exist, and 126 if it cannot be executed.`,
 		ether.Command(),
 		dump.Command(),
 		stat.Command(),
+		stat.TopCommand(),
 		sim.Command(),
 		keeper.Command(),
 	)

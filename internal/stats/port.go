@@ -27,12 +27,16 @@ const (
 	portTries = 4
 )
 
+// noNamespace stands for the network namespace of processes that share no device: only Totals
+// counts theirs.
+const noNamespace = "0"
+
 // portFile returns the file of a device in the network namespace of a process, which is the first
-// part of its name. It is empty for a process without a name, which shares no device.
+// part of its name.
 func portFile(dir, name, device string) string {
 	namespace, _, ok := strings.Cut(name, "-")
 	if !ok {
-		return ""
+		namespace = noNamespace
 	}
 	return filepath.Join(dir, namespace+"-"+device+portSuffix)
 }
@@ -45,11 +49,10 @@ func Retire(dir, name string, devices []Device) error {
 	}
 	var errs []error
 	for _, d := range devices {
-		path := portFile(dir, name, d.Name)
-		if path == "" || !used([]Device{d}) {
+		if name == "" || !used([]Device{d}) {
 			continue
 		}
-		errs = append(errs, addTo(path, d.Counters))
+		errs = append(errs, addTo(portFile(dir, name, d.Name), d.Counters))
 	}
 	return errors.Join(errs...)
 }

@@ -30,6 +30,7 @@ type options struct {
 	qps    bool
 	more   bool
 	ended  bool
+	listen string
 	dir    string
 }
 
@@ -54,16 +55,24 @@ in shared memory or over NTB.
 
 --ended shows the last counters of processes that have ended, for ten minutes. Those
 of a killed process are as old as its last second with traffic, or up to a minute if
-it had been idle before.`,
+it had been idle before.
+
+--listen answers Prometheus at http://ADDR/metrics: sums over all processes of the
+user, ended ones included, by device. Names are those of node_exporter's infiniband
+collector where it has one, else verbena_NAME_total.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
   verbena stat --qps --peer 10.0.0.2
   verbena stat --qps --objects --pid 1234
   verbena stat --ended --qps
+  verbena stat --listen 127.0.0.1:9490
   verbena stat --json | jq .devices[].queue_pairs[].path`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.dir = cli.RuntimeDir()
+			if o.listen != "" {
+				return o.serve(cmd.Context(), cmd.ErrOrStderr())
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
@@ -79,6 +88,8 @@ it had been idle before.`,
 		"show processes that have ended in the last ten minutes as well")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON for each process")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "show them again every second, until interrupted")
+	fs.StringVar(&o.listen, "listen", "",
+		"serve the counters of all processes to Prometheus at `ADDR`, as 127.0.0.1:9490")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
 	return cmd
 }

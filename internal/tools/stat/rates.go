@@ -42,6 +42,7 @@ func (r *rates) note(all []stats.Snapshot) {
 				for _, name := range []string{"sent_bytes", "rcvd_bytes"} {
 					r.counts[counter{processOf(s), d.Name, name, q.QPN}] = q.Count(name)
 				}
+				r.counts[counter{processOf(s), d.Name, troubleName, q.QPN}] = troubleOf(q)
 			}
 		}
 	}
