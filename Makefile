@@ -70,7 +70,7 @@ race: ## the concurrent packages' tests with the race detector
 	@scripts/need gcc libc6-dev
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)')
 
-UNIT_NEEDS = tshark iperf3 iputils-ping iproute2 util-linux
+UNIT_NEEDS = chromium tshark iperf3 iputils-ping iproute2 util-linux
 
 unit: ## every package's tests
 	@scripts/need $(UNIT_NEEDS)

@@ -41,6 +41,7 @@ var layers = []struct {
 	{"sockets", []string{"internal/sys/udp", "internal/sys/tcp"}},
 	{"frames of interfaces", []string{"internal/sys/xsk"}},
 	{"services on sockets, and observers", []string{"internal/sys/*", "internal/ntb/backend", "internal/trace", "internal/stats"}},
+	{"timelines of captures", []string{"internal/timeline"}},
 	{"XDP programs", []string{"internal/sys/xdp"}},
 	{"policy of polling and waking", []string{"internal/engine/policy"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},

@@ -27,6 +27,7 @@ import (
 	runprogram "verbena/internal/tools/run"
 	"verbena/internal/tools/sim"
 	"verbena/internal/tools/stat"
+	"verbena/internal/tools/view"
 	"verbena/internal/version"
 )
 
@@ -68,6 +69,7 @@ exist, and 126 if it cannot be executed.`,
 		dump.Command(),
 		stat.Command(),
 		stat.TopCommand(),
+		view.Command(),
 		sim.Command(),
 		keeper.Command(),
 	)

@@ -22,7 +22,17 @@ func NewLog(w io.Writer, level string) (Log, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q: must be debug, info or warn", level)
 	}
-	return LogTo(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))), nil
+	o := slog.HandlerOptions{Level: l, ReplaceAttr: microseconds}
+	return LogTo(slog.New(slog.NewTextHandler(w, &o))), nil
+}
+
+// microseconds writes the time of a line as exactly as captures need it. The handler's own form has
+// milliseconds.
+func microseconds(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+		a.Value = slog.StringValue(a.Value.Time().Format("2006-01-02T15:04:05.000000Z07:00"))
+	}
+	return a
 }
 
 // Log writes the verbs of this process's devices. It is an interface so that the linker leaves its

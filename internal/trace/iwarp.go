@@ -175,3 +175,27 @@ func appendTerminate(b []byte, m *iwarp.TermMsg) []byte {
 	}
 	return b
 }
+
+// AppendItemText appends the name and the header fields of an MPA frame or FPDU, without its place.
+func AppendItemText(b []byte, i *Item) []byte {
+	h, payload, ok := iwarp.ParseHeader(i.ULPDU)
+	switch {
+	case i.SetUp != nil:
+		b = append(b, i.SetUp.String()...)
+	case i.BadMarker:
+		return append(b, "bad marker"...)
+	case i.Length == 0:
+		return append(b, "empty FPDU"...)
+	case !ok:
+		return fmt.Appendf(b, "malformed, %d bytes", i.Length)
+	default:
+		b = append(b, h.String()...)
+		if !wellFormed(h, payload, i.Length) {
+			b = append(b, " [Malformed Packet]"...)
+		}
+	}
+	if i.BadCRC {
+		b = append(b, " [Bad CRC]"...)
+	}
+	return appendItemDetail(b, i)
+}

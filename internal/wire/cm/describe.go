@@ -32,8 +32,13 @@ func Describe(mad []byte) string {
 	if h.Class != Class {
 		return fmt.Sprintf("MAD of class 0x%02x", h.Class)
 	}
-	if w, ok := wordsOf[h.Attribute]; ok {
-		return "CM: " + w
+	return "CM: " + h.Attribute.String()
+}
+
+// String returns the name that Wireshark gives the message.
+func (a Attribute) String() string {
+	if w, ok := wordsOf[a]; ok {
+		return w
 	}
-	return "CM: (Unknown CM Attribute)"
+	return "(Unknown CM Attribute)"
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package timeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Call is a line of a log of verbs calls: a call, a completion or an event.
+type Call struct {
+	Time   int64 // since the Timeline's Start
+	Conn   int   // whose queue pair it names, or -1
+	Name   string
+	Text   string
+	Failed bool
+}
+
+const (
+	maxLine  = 1 << 16
+	maxCalls = 1 << 20
+)
+
+// AddCalls reads a log as VERBENA_LOG and verbs.WithLogger write it: a line of log/slog for each
+// call, as text or JSON. Other lines are skipped, as the program's own output may be among them. It
+// returns the number of calls.
+func (t *Timeline) AddCalls(r io.Reader) (n int, err error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if c, ok := t.parseCall(strings.TrimSpace(string(line))); ok && len(t.Calls) < maxCalls {
+			t.Calls = append(t.Calls, c)
+			n++
+		}
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil {
+			slices.SortStableFunc(t.Calls, func(a, b Call) int {
+				return cmp.Compare(a.Time, b.Time)
+			})
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
+}
+
+// attribute is a name and its value.
+type attribute struct{ name, value string }
+
+func (t *Timeline) parseCall(line string) (c Call, ok bool) {
+	var list []attribute
+	if strings.HasPrefix(line, "{") {
+		list = jsonAttributes(line)
+	} else if strings.HasPrefix(line, "time=") {
+		list = textAttributes(line)
+	}
+	c.Conn = -1
+	var text []string
+	for _, a := range list {
+		switch a.name {
+		case "time":
+			at, err := time.Parse(time.RFC3339Nano, a.value)
+			if err != nil {
+				return c, false
+			}
+			c.Time, ok = at.Sub(t.Start).Nanoseconds(), true
+			continue
+		case "level":
+			c.Failed = a.value == "WARN" || a.value == "ERROR"
+			continue
+		case "msg":
+			c.Name = a.value
+			text = append(text, a.value)
+			continue
+		case "qpn", "qp.qpn":
+			if n, err := strconv.ParseUint(a.value, 0, 24); err == nil && n > 0 {
+				c.Conn = slices.IndexFunc(t.Conns, func(x *Conn) bool {
+					return x.A.QPN == uint32(n) || x.B.QPN == uint32(n)
+				})
+			}
+		}
+		text = append(text, a.name+"="+a.value)
+	}
+	c.Text = strings.ToValidUTF8(strings.Join(text, " "), "�")
+	c.Name = strings.ToValidUTF8(c.Name, "�")
+	return c, ok && c.Name != ""
+}
+
+// textAttributes takes a line of slog.TextHandler apart.
+func textAttributes(line string) (list []attribute) {
+	for line != "" {
+		name, rest, ok := strings.Cut(line, "=")
+		if !ok || strings.ContainsAny(name, " \"") {
+			return nil
+		}
+		var value string
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil
+			}
+			value, _ = strconv.Unquote(quoted)
+			line = strings.TrimPrefix(rest[len(quoted):], " ")
+		} else {
+			value, line, _ = strings.Cut(rest, " ")
+		}
+		list = append(list, attribute{name, value})
+	}
+	return list
+}
+
+// jsonAttributes takes a line of slog.JSONHandler apart; groups become prefixes.
+func jsonAttributes(line string) (list []attribute) {
+	var m map[string]any
+	if json.Unmarshal([]byte(line), &m) != nil {
+		return nil
+	}
+	var walk func(prefix string, m map[string]any)
+	walk = func(prefix string, m map[string]any) {
+		for k, v := range m {
+			if g, ok := v.(map[string]any); ok {
+				walk(prefix+k+".", g)
+				continue
+			}
+			list = append(list, attribute{prefix + k, fmt.Sprint(v)})
+		}
+	}
+	walk("", m)
+	rank := map[string]int{"time": -3, "level": -2, "msg": -1}
+	slices.SortFunc(list, func(a, b attribute) int {
+		if d := rank[a.name] - rank[b.name]; d != 0 {
+			return d
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return list
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package timeline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+func timeOf(ns int64) time.Duration { return time.Duration(ns) }
+
+// maxFindings bounds the findings of each sort about a connection.
+const maxFindings = 8
+
+// judge fills what is known of a connection at the end of the capture.
+func (t *Timeline) judge(c *Conn) {
+	for _, s := range t.Samples[c.SampleRange[0]:c.SampleRange[1]] {
+		h := &c.End(s.OfB).Health
+		h.Lost = max(h.Lost, s.Lost)
+		if s.Window > 0 {
+			h.WindowMax = max(h.WindowMax, s.Window)
+			if h.WindowMin == 0 || s.Window < h.WindowMin {
+				h.WindowMin = s.Window
+			}
+		}
+	}
+	p := &t.Packets
+	var given [2]uint64
+	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
+		b := p.Flags[i]&OfB != 0
+		h := &c.End(b).Health
+		h.InFlightMax = max(h.InFlightMax, uint64(p.InFlight[i]))
+		if p.Flags[i]&GivenUp != 0 {
+			given[index(p.Flags[i]&FromB != 0)]++
+		}
+	}
+	for i, e := range []*End{&c.A, &c.B} {
+		if e.Lost == 0 {
+			e.Lost = given[i]
+		}
+	}
+	t.find(c)
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Name returns the name of an end: "A" or "B".
+func Name(b bool) string { return [2]string{"A", "B"}[index(b)] }
+
+// find writes the findings of a connection: first what failed, then what slowed it.
+func (t *Timeline) find(c *Conn) {
+	add := func(bad bool, packet int, format string, args ...any) {
+		c.Findings = append(c.Findings, Finding{bad, fmt.Sprintf(format, args...), packet})
+	}
+	if c.Note != "" {
+		add(true, t.firstOf(c, Reset), "The connection was %s.", c.Note)
+	} else if i := t.firstOf(c, Reset); i >= 0 {
+		add(true, i, "The connection was reset at %v.", round(t.Packets.Time[i]))
+	}
+	failed, open := 0, 0
+	for i := c.OpRange[0]; i < c.OpRange[1]; i++ {
+		o := &t.Ops[i]
+		switch {
+		case o.Status == Failed:
+			if failed++; failed <= maxFindings {
+				add(true, t.refusalOf(c, i), "%s of %s failed at %v: %s.", o.Title(), Name(o.OfB),
+					round(o.End), o.Reason)
+			}
+		case o.Status == Open && (o.Repeated > 0 || o.Waited > 0):
+			if open++; open <= maxFindings {
+				add(true, t.lastOf(c, i), "%s of %s has no answer: its packets were sent again "+
+					"%d times, and it met %d RNR NAKs.", o.Title(), Name(o.OfB), o.Repeated,
+					o.Waited)
+			}
+		}
+	}
+	for i, e := range []*End{&c.A, &c.B} {
+		name := Name(i == 1)
+		if e.RNRs > 0 {
+			add(false, t.firstOf(c, RNR), "%s met %d RNR NAKs: %s had no receive posted.", name,
+				e.RNRs, Name(i == 0))
+		}
+		for _, k := range slices.Sorted(maps.Keys(e.NAKs)) {
+			add(false, t.firstOf(c, NAK, Refusal), "%s met %d × %q.", name, e.NAKs[k], k)
+		}
+		if e.Repeated > 0 {
+			add(false, t.firstOf(c, Repeated), "%s sent %d packets again%s.", name, e.Repeated,
+				e.rounds())
+		}
+		if e.Late > 0 {
+			add(false, t.firstOf(c, Late), "%d packets of %s came late: reordered, or lost before "+
+				"the capture.", e.Late, name)
+		}
+		if e.Marked > 0 {
+			add(false, t.firstOf(c, CNP), "The network marked %d packets of %s.", e.Marked, name)
+		}
+		if e.CNPs > 0 {
+			add(false, t.firstOf(c, CNP), "%s met %d congestion notifications.", name, e.CNPs)
+		}
+		if e.Bad > 0 {
+			add(true, t.firstOf(c, Bad), "%d packets of %s are malformed or damaged.", e.Bad, name)
+		}
+	}
+}
+
+// rounds says how often an end began to repeat requests. Responses are repeated when asked for.
+func (h *Health) rounds() string {
+	if h.Resent == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", in %d rounds, %d of them unasked, by a timer", h.Resent, h.TimedOut)
+}
+
+func (t *Timeline) firstOf(c *Conn, kinds ...Kind) int {
+	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
+		if slices.Contains(kinds, t.Packets.Kind[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// refusalOf returns the packet that refused an operation, or its last.
+func (t *Timeline) refusalOf(c *Conn, op int) int {
+	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
+		if t.Packets.Op[i] == uint32(op) && t.Packets.Kind[i] == Refusal {
+			return i
+		}
+	}
+	return t.lastOf(c, op)
+}
+
+func (t *Timeline) lastOf(c *Conn, op int) int {
+	for i := c.PacketRange[1] - 1; i >= c.PacketRange[0]; i-- {
+		if t.Packets.Op[i] == uint32(op) {
+			return i
+		}
+	}
+	return -1
+}
+
+// round makes a time readable: four digits or so.
+func round(ns int64) time.Duration {
+	d := time.Duration(ns)
+	for unit := time.Second; unit > time.Nanosecond; unit /= 1000 {
+		if d >= unit {
+			return d.Round(unit / 1000)
+		}
+	}
+	return d
+}
+
+// Grade is "bad" if something failed, "warn" if something was repeated or slowed, else "good".
+func (c *Conn) Grade() string {
+	grade := "good"
+	for _, f := range c.Findings {
+		if f.Bad {
+			return "bad"
+		}
+		grade = "warn"
+	}
+	return grade
+}
+
+// Transit returns half the least round trip, and which end's host captured: 1 is B. It is the end
+// that has written samples, else the one whose requests take longer to be answered.
+func (c *Conn) Transit(t *Timeline) (ns int64, local int) {
+	e := &c.A
+	switch {
+	case c.SampleRange[1] > c.SampleRange[0]:
+		local = index(t.Samples[c.SampleRange[0]].OfB)
+	case c.B.RTTs > 0 && c.B.RTTMin > c.A.RTTMin:
+		local = 1
+	}
+	if local == 1 {
+		e = &c.B
+	}
+	return e.RTTMin / 2, local
+}
