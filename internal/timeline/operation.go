@@ -150,7 +150,7 @@ func (b *builder) acknowledge(f *flow, n int64, row uint32) {
 	for s.pending < len(s.ops) {
 		o := &b.t.Ops[s.ops[s.pending]]
 		if o.Status == Open {
-			// What the capture lacks of it lies between it and the next.
+			// Packets that the capture lacks may have ended it.
 			whole := o.complete || s.pending+1 < len(s.ops) &&
 				b.t.Ops[s.ops[s.pending+1]].first <= n
 			if o.Operation.answered() || o.end > n || !whole {

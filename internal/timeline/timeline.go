@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Timeline holds the result of Read. Packets, operations and samples of a connection stand together, in
-// the order of time.
+// Timeline holds the result of Read. Packets, operations and samples of a connection stand
+// together, in the order of time.
 type Timeline struct {
 	Files   []File
 	Start   time.Time // of the first packet; others count from it, in nanoseconds

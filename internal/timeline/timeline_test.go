@@ -399,8 +399,8 @@ func TestBothEndsInOneCapture(t *testing.T) {
 	}
 }
 
-// TestLateBeginAndEnd: messages whose first, last or only packet comes late are whole in the end, as
-// in the capture of a sender whose faults lose packets before they are seen.
+// TestLateBeginAndEnd: messages are whole in the end if their first, last or only packet comes late.
+// A sender's capture is so if faults lose packets before it sees them.
 func TestLateBeginAndEnd(t *testing.T) {
 	c := talk.New(t)
 	c.Send(roce.RCRDMAWriteFirst, 1, 100)
