@@ -399,8 +399,8 @@ func TestBothEndsInOneCapture(t *testing.T) {
 	}
 }
 
-// TestLateBeginAndEnd: messages are whole in the end if their first, last or only packet comes late.
-// A sender's capture is so if faults lose packets before it sees them.
+// TestLateBeginAndEnd: messages are whole in the end if their first, last or only packet comes
+// late. A sender's capture is so if faults lose packets before it sees them.
 func TestLateBeginAndEnd(t *testing.T) {
 	c := talk.New(t)
 	c.Send(roce.RCRDMAWriteFirst, 1, 100)
