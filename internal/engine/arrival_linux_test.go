@@ -29,6 +29,7 @@ func (r *pipeRing) Stop()         {}
 func (r *pipeRing) TakeAll()      { r.TryPoll(false) }
 func (r *pipeRing) Shown() bool   { return true }
 func (r *pipeRing) Waiting() bool { return r.unread.Load() > 0 }
+func (r *pipeRing) Idle() bool    { return !r.Waiting() }
 func (r *pipeRing) Arm() bool     { r.armed.Store(true); return !r.Waiting() }
 
 // write publishes a message, and rings if a thread is asleep.
@@ -229,6 +230,7 @@ type noisyRing struct{ pipeRing }
 
 func (r *noisyRing) Arm() bool     { return false }
 func (r *noisyRing) Waiting() bool { return true }
+func (r *noisyRing) Idle() bool    { return false }
 
 func await(t *testing.T, why string, done func() bool) {
 	t.Helper()

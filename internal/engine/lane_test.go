@@ -17,7 +17,28 @@ func (r *countRing) Stop()            {}
 func (r *countRing) TakeAll()         {}
 func (r *countRing) Shown() bool      { return true }
 func (r *countRing) Waiting() bool    { return false }
+func (r *countRing) Idle() bool       { return false }
 func (r *countRing) Arm() bool        { return true }
+
+// idleRing is a countRing in which nothing is.
+type idleRing struct{ countRing }
+
+func (r *idleRing) Idle() bool { return true }
+
+// A poll takes no lock of a ring in which nothing is.
+func TestPollPassesIdleRings(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Probe().StopBackground() // it reads all rings
+	r := &idleRing{}
+	e.AddRing(r)
+	if e.FirstLane().Poll(); r.reads != 0 {
+		t.Error("it was read")
+	}
+}
 
 // A poll reads the rings of its Lane, those of all Lanes, and those of Lanes that nobody polls.
 func TestPollReadsRingsOfItsLane(t *testing.T) {

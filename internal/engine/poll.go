@@ -27,7 +27,7 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	l.joint.forget()
 	rings := *e.rings.Load()
 	for i := range rings {
-		if r := &rings[i]; l.reads(r.lane) {
+		if r := &rings[i]; l.reads(r.lane) && !r.Idle() {
 			messages += max(r.TryPoll(true), 0)
 		}
 	}

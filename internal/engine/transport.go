@@ -113,6 +113,8 @@ type Ring interface {
 	Arm() (quiet bool)
 	// Waiting reports whether a peer has written something that no thread has read.
 	Waiting() bool
+	// Idle reports whether TryPoll would find nothing to do. It takes no lock.
+	Idle() bool
 	// TakeAll handles all that the peer has written so far. It waits for the thread that
 	// reads.
 	TakeAll()

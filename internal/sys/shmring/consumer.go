@@ -4,7 +4,7 @@ package shmring
 
 import "sync/atomic"
 
-// Consumer reads entries. Its calls must come one at a time, but for Waiting
+// Consumer reads entries. Its calls must come one at a time, but for Waiting, Asked
 // and Arm.
 type Consumer struct {
 	data        []byte
@@ -16,7 +16,7 @@ type Consumer struct {
 	size       int    // of the entry that Next returned
 	answered   *atomic.Uint64
 	questions  uint64 // read so far
-	unanswered bool   // one of them is
+	unanswered atomic.Bool
 	corrupt    atomic.Bool
 }
 
@@ -90,17 +90,18 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 	}
 	c.size = entryBytes(n)
 	if m.Question {
-		c.questions, c.unanswered = c.questions+1, true
+		c.questions++
+		c.unanswered.Store(true)
 	}
 	return true, nil
 }
 
-// Asked reports whether there is a question to be answered.
-func (c *Consumer) Asked() bool { return c.unanswered }
+// Asked reports whether there is a question to be answered. Any thread may ask.
+func (c *Consumer) Asked() bool { return c.unanswered.Load() }
 
 // Answer says that all that came before the questions read so far is done with.
 func (c *Consumer) Answer() {
-	c.unanswered = false
+	c.unanswered.Store(false)
 	c.answered.Store(c.questions)
 }
 

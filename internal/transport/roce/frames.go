@@ -85,6 +85,9 @@ func (p *Port) receives(src, dst netip.Addr) bool {
 // Waiting implements engine.Ring.
 func (p *framePort) Waiting() bool { return p.queue.Waiting() }
 
+// Idle implements engine.Ring. A poll also takes back frames that were sent.
+func (p *framePort) Idle() bool { return false }
+
 // Arm implements engine.Ring. The poller waits for the descriptor, so the kernel needs no word.
 func (p *framePort) Arm() (quiet bool) { return !p.queue.Waiting() }
 

@@ -117,6 +117,9 @@ func (r *In) Arm() (quiet bool) { return r.rx.Arm() }
 // Waiting implements engine.Ring.
 func (r *In) Waiting() bool { return r.rx.Waiting() }
 
+// Idle implements engine.Ring.
+func (r *In) Idle() bool { return !r.rx.Waiting() && !r.rx.Asked() }
+
 // Stop implements engine.Input.
 func (r *In) Stop() {
 	r.rxMu.Lock()

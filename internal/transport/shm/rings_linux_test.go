@@ -29,7 +29,7 @@ type component struct {
 func (c component) Stop() { c.rings.Stop() }
 
 // openAlone returns the rings of an engine that has no other component.
-func openAlone(t *testing.T, dir string, slot int) (l *Rings) {
+func openAlone(t testing.TB, dir string, slot int) (l *Rings) {
 	t.Helper()
 	make := func(e *engine.Engine) (engine.Component, error) {
 		l = Open(e, Config{
@@ -63,6 +63,28 @@ func TestOfferOfALoopDoesNotWait(t *testing.T) {
 	l.dialMu.Unlock()
 	if l.OfferLoop(lane); l.LoopMade(lane) == nil {
 		t.Error("no ring was made")
+	}
+}
+
+// A poll that may not answer a question leaves that to the next one, which finds no packet.
+func TestPollAnswersAnEarlierQuestion(t *testing.T) {
+	l := openAlone(t, t.TempDir(), 1)
+	l.eng.Probe().StopBackground() // it reads all rings
+	lane := l.eng.FirstLane()
+	o := l.Loop(lane)
+	question, _, _ := o.Ask(0)
+	l.BeginWake()
+	lane.Poll()
+	if _, answered, _ := o.Ask(question); answered {
+		t.Fatal("answered while a connection has something to send")
+	}
+	l.EndWake()
+	lane.Poll()
+	if _, answered, _ := o.Ask(question); !answered {
+		t.Error("not answered")
+	}
+	if r := (*l.rings.Load())[0]; !r.Idle() {
+		t.Error("each poll reads an empty ring")
 	}
 }
 
