@@ -11,7 +11,8 @@
  *	  ▼ │   a yield takes a time slice; the naps are over
  *	NAPS    a thread that computes has the core, and a yield costs a slice of it.
  *	        A thread that wakes up gets the core at once, so this one sleeps. An
- *	        arrival may end a nap.
+ *	        arrival may end a nap. Among many pollers a nap takes long, and so
+ *	        the time of the naps is bounded, too.
  *
  * Several threads may poll one queue: the fields are atomic, and where threads overwrite each other
  * only a hint is lost.
@@ -44,8 +45,12 @@ enum {
 	VB_FIRST_NAPS = 64,
 	/* the naps double up to this number: lost slices are a hundredth of the time */
 	VB_LAST_NAPS = 4096,
-	/* naps that an arrival ended and that count as one: each takes a sixteenth of the time */
-	VB_WOKEN_NAPS = 16,
+	/*
+	 * The naps end after so long for each of them. A nap takes 60 µs beside such a thread, 5
+	 * if an arrival ends it, and milliseconds among many pollers.
+	 */
+	VB_NAP_NS = 500000,
+	VB_LAST_NS = 256000000, /* and after so long in all: a hundred slices */
 	/*
 	 * Two threads that poll for each other on one core, and yield to each other, stay
 	 * there for long where another core is idle: to the scheduler neither has waited
@@ -59,10 +64,10 @@ struct vb_giveway {
 	atomic_bool shared;
 	atomic_uint taken, untaken; /* yields in a row */
 	atomic_uint naps; /* to come */
-	atomic_uint woken; /* naps that an arrival ended */
 	atomic_uint refused; /* the empty poll before the last nap that something forestalled */
 	atomic_uint term; /* the naps after the last yield that took a slice; 0: the last did not */
 	_Atomic uint64_t napped; /* when, to get another core */
+	_Atomic uint64_t until; /* when the naps of the term end */
 };
 
 enum vb_way { VB_STAY, VB_YIELD, VB_NAP };
@@ -84,11 +89,12 @@ static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
 	return VB_NAP;
 }
 
-/* Notes that an arrival ended a nap. */
-static inline void vb_giveway_woken(struct vb_giveway *g)
+/* Notes a nap that ended now. Those that an arrival ended count only by their time: it is short. */
+static inline void vb_giveway_napped(struct vb_giveway *g, uint64_t now, int woken)
 {
-	VB_SET(g->woken, VB_GET(g->woken) + 1);
-	if (VB_GET(g->woken) % VB_WOKEN_NAPS)
+	if (now >= VB_GET(g->until))
+		VB_SET(g->naps, 0);
+	else if (woken)
 		VB_SET(g->naps, VB_GET(g->naps) + 1);
 }
 
@@ -102,6 +108,12 @@ static inline int vb_giveway_refused(struct vb_giveway *g, unsigned empty)
 
 	VB_SET(g->refused, empty);
 	return empty == VB_SHARED_POLLS || empty - last != VB_SHARED_POLLS;
+}
+
+/* Returns the longest time that so many naps go on. */
+static inline uint64_t vb_naps_ns(unsigned naps)
+{
+	return naps < VB_LAST_NS / VB_NAP_NS ? (uint64_t)naps * VB_NAP_NS : VB_LAST_NS;
 }
 
 /* Notes a yield that took so long and ended now. */
@@ -123,6 +135,7 @@ static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64
 		term = !term ? VB_FIRST_NAPS : term < VB_LAST_NAPS ? 2 * term : VB_LAST_NAPS;
 		VB_SET(g->naps, term);
 		VB_SET(g->term, term);
+		VB_SET(g->until, now + vb_naps_ns(term));
 		return;
 	}
 	VB_SET(g->term, 0);

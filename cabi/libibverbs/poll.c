@@ -77,23 +77,22 @@ static unsigned nap(struct vb_cq *cq, unsigned empty)
 	static const struct timespec moment = {.tv_nsec = 1};
 	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
 	struct vb_giveway *g = &cq->giveway;
-	int n;
+	int n, woken;
 
 	if (atomic_load_explicit(&g->term, memory_order_relaxed)) {
 		if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
 			n = ppoll(fds, 2, &moment, NULL);
 			cq->engine->nap_end(cq->handle);
-			if (n == 0)
-				return NAP_POLLS;
-			if ((fds[0].revents | fds[1].revents) & POLLIN) {
-				vb_giveway_woken(g);
-				return fds[1].revents ? NAP_POLLS : 1;
-			}
+			woken = n > 0 && (fds[0].revents | fds[1].revents) & POLLIN;
+			vb_giveway_napped(g, now(), woken);
+			if (n == 0 || woken)
+				return woken && !fds[1].revents ? 1 : NAP_POLLS;
 		} else if (vb_giveway_refused(g, empty)) {
 			return 1;
 		}
 	}
 	nanosleep(&moment, NULL);
+	vb_giveway_napped(g, now(), 0);
 	return NAP_POLLS;
 }
 

@@ -10,10 +10,11 @@ struct deeds {
 	unsigned yields, naps, first; /* first: how many polls passed before the first yield */
 };
 
+static uint64_t now = 1;
+
 static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
 {
 	struct deeds d = {0};
-	static uint64_t now = 1;
 
 	for (unsigned i = 1; i <= n; i++) {
 		now += 50;
@@ -27,12 +28,27 @@ static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
 		case VB_NAP:
 			d.naps++;
 			now += 60000;
+			vb_giveway_napped(g, now, 0);
 			break;
 		case VB_STAY:
 			break;
 		}
 	}
 	return d;
+}
+
+/* Returns the number of naps after a yield that took a slice; each takes so long. */
+static unsigned term_of(struct vb_giveway *g, uint64_t nap_ns, int woken)
+{
+	unsigned naps = 0;
+
+	vb_giveway_yielded(g, now, VB_SLICE_NS);
+	while (vb_giveway_next(g, VB_SHARED_POLLS) == VB_NAP) {
+		naps++;
+		now += nap_ns;
+		vb_giveway_napped(g, now, woken);
+	}
+	return naps;
 }
 
 int main(void)
@@ -80,15 +96,22 @@ int main(void)
 	d = poll_for(&g, VB_FIRST_NAPS * VB_SHARED_POLLS, 3000000);
 	CHECK(d.yields <= 1 && d.naps >= VB_FIRST_NAPS - 1);
 
-	/* Naps that an arrival ends are short: many count as one. */
+	/* Naps that an arrival ends are short: only their time counts. */
 	g = (struct vb_giveway){0};
-	poll_for(&g, VB_ALONE_POLLS, 3000000);
-	for (unsigned i = 1; i < VB_FIRST_NAPS * VB_WOKEN_NAPS - VB_WOKEN_NAPS; i++) {
-		CHECK(vb_giveway_next(&g, VB_SHARED_POLLS) == VB_NAP);
-		vb_giveway_woken(&g);
-	}
-	d = poll_for(&g, 4 * VB_SHARED_POLLS, 3000000);
-	CHECK(d.yields == 1);
+	CHECK(term_of(&g, VB_NAP_NS / 50, 0) == VB_FIRST_NAPS);
+	g = (struct vb_giveway){0};
+	CHECK(term_of(&g, VB_NAP_NS / 50, 1) == 50 * VB_FIRST_NAPS);
+
+	/*
+	 * Where many poll the core is back late after a nap, and there are fewer. (They went on for
+	 * seconds, beside threads that had computed for milliseconds.)
+	 */
+	g = (struct vb_giveway){0};
+	CHECK(term_of(&g, 16 * VB_NAP_NS, 0) == VB_FIRST_NAPS / 16);
+	CHECK(term_of(&g, 16 * VB_NAP_NS, 1) == VB_FIRST_NAPS / 8);
+	for (int i = 0; i < 20; i++)
+		d.naps = term_of(&g, 16 * VB_NAP_NS, 1);
+	CHECK(d.naps == VB_LAST_NS / VB_NAP_NS / 16);
 
 	/* Something comes before a nap: the thread reads it. It is there still: the thread naps. */
 	g = (struct vb_giveway){0};
