@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/core"
 	"verbena/verbs"
 )
 
@@ -31,7 +32,8 @@ type Options struct {
 	// QP has the attributes of the queue pair. Zero fields have defaults: type RC, 64 work requests
 	// of 4 elements each way, 64 bytes inline, completion queues of the Conn's own.
 	QP verbs.QPInitAttr
-	// OneCQ makes one completion queue for both queues of the queue pair, instead of one each.
+	// OneCQ makes one completion queue for both queues of the queue pair, instead of one each. It
+	// is for goroutines that wait: what those of several Conns send leaves together.
 	OneCQ bool
 	// Param has the connection's parameters; nil stands for as many READs and atomics as the device
 	// does and the longest retries.
@@ -195,6 +197,7 @@ func (c *Conn) equip(o *Options) (err error) {
 		if err != nil {
 			return err
 		}
+		(*core.CQ)(cq).Gather()
 		c.own = append(c.own, cq.Destroy)
 		attr.SendCQ, attr.RecvCQ = cq, cq
 	}

@@ -42,11 +42,16 @@ func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
 
 // Await blocks until the queue has a completion, and leaves it there: for a program in which any of
 // several goroutines takes the completions of all. It may return early. The queue was created
-// without a channel. Call Poll until it returns 0 before, as Await does not read the network for
-// completions that are due.
+// without a channel. Call Poll or Take until it returns 0 before.
 //
 // Errors: EINVAL if the queue has a channel or is destroyed; that of ctx if ctx ends first.
 func (q *CQ) Await(ctx context.Context) error { return (*core.CQ)(q).Await(ctx) }
+
+// Take is Poll of the completions that are there: it does not read the network. A goroutine that
+// finds none goes on to Await.
+//
+// Errors: those of Poll.
+func (q *CQ) Take(wc []ib.WC) (int, error) { return (*core.CQ)(q).Take(wc) }
 
 // Wake ends an Await. If no goroutine is there, the next Await returns at once.
 func (q *CQ) Wake() { (*core.CQ)(q).Wake() }

@@ -5,8 +5,6 @@ package core
 import (
 	"cmp"
 	"context"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -153,11 +151,16 @@ func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
 		return n, nil
 	}
 	lane.Flush()
+	return 0, q.sound()
+}
+
+// sound returns an error if the queue has lost completions, or is not alive.
+func (q *CQ) sound() error {
 	if q.overrun.Load() {
-		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost",
+		return fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost",
 			q.ring.Cap())
 	}
-	return 0, q.alive()
+	return q.alive()
 }
 
 // alive returns an error once the queue is destroyed or its context closed.
@@ -265,6 +268,19 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	return nil
 }
 
+// Gather has the queue's Lane be that of all queues for which goroutines wait: their answers leave
+// together. It is to be called before the queue has a queue pair.
+func (q *CQ) Gather() { q.lane.Store(q.ctx.eng.WaitLane()) }
+
+// Take is Poll of the completions that are there already: it does not read the network. It is for
+// a goroutine that goes on to Await.
+func (q *CQ) Take(wc []ib.WC) (int, error) {
+	if n := q.ring.PollTimed(wc, nil); n > 0 {
+		return n, nil
+	}
+	return 0, q.sound()
+}
+
 // AwaitNext asks for a call at the next completion, as queue.CQ.AwaitNext does.
 func (q *CQ) AwaitNext(n int) bool { return q.ring.AwaitNext(n) }
 
@@ -345,232 +361,6 @@ func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 type completer struct{ cq *CQ }
 
 func (c completer) Push(wc *ib.WC, solicited bool) bool { return c.cq.push(wc, solicited) }
-
-// CompChannel announces the completions of its queues to an application that waits instead
-// of polling: ibv_comp_channel.
-type CompChannel struct {
-	ctx   *Context
-	users atomic.Int32
-	ready chan struct{} // holds a token while there is something
-	// set before the first put: the channel is of one CQ, and one event stands for all
-	single bool
-
-	idle      func() bool // immutable: mayWait
-	interrupt func()      // immutable: wake
-
-	reading atomic.Bool     // a goroutine in readUntilEvent reads the network
-	done    <-chan struct{} // of the goroutine in readUntilEvent: the end of its context
-
-	mu     sync.Mutex
-	events []*CQ
-	closed bool
-	end    func() bool // ends what makes done wake the goroutine; nil: done does not
-}
-
-// CreateCompChannel creates a completion channel: ibv_create_comp_channel(3).
-func (c *Context) CreateCompChannel() (ch *CompChannel, err error) {
-	defer func() { c.logCall("ibv_create_comp_channel", err) }()
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	ch = &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
-	ch.idle, ch.interrupt = ch.mayWait, ch.wake
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	c.channels[ch] = struct{}{}
-	return ch, nil
-}
-
-func (c *CompChannel) put(q *CQ) {
-	c.mu.Lock()
-	if !c.single || len(c.events) == 0 {
-		c.events = append(c.events, q)
-	}
-	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *CompChannel) signal() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
-	c.wake()
-}
-
-// wake ends the sleep of the goroutine in readUntilEvent, if there is one.
-func (c *CompChannel) wake() {
-	if c.reading.Load() {
-		c.ctx.eng.WakeTokenHolder()
-	}
-}
-
-func (c *CompChannel) forget(q *CQ) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.events = slices.DeleteFunc(c.events, func(e *CQ) bool { return e == q })
-}
-
-// take returns the next event, nil if there is none.
-func (c *CompChannel) take() (*CQ, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.events) > 0 {
-		q := c.events[0]
-		c.events = c.events[:copy(c.events, c.events[1:])]
-		if len(c.events) > 0 || c.closed {
-			c.signal()
-		} else {
-			select {
-			case <-c.ready:
-			default:
-			}
-		}
-		return q, nil
-	}
-	if c.closed {
-		c.signal() // for the next waiter
-		return nil, fail(syscall.EBADF, "channel", "is closed")
-	}
-	return nil, nil
-}
-
-// Wait blocks until a completion queue on the channel has an event and returns that queue:
-// ibv_get_cq_event(3). One goroutine of the process that waits so reads the network.
-func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
-	right := c.ctx.eng.ReadTokens()
-	for {
-		if q, err := c.take(); q != nil || err != nil {
-			return q, err
-		}
-		var a *engine.ReadToken
-		select {
-		case a = <-right:
-		default:
-			if right == nil {
-				c.ctx.eng.Wake()
-			} else {
-				c.ctx.eng.Settle() // the goroutine that reads may sleep for long
-			}
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-c.ready:
-				continue
-			case a = <-right:
-			}
-		}
-		if q, err := c.readUntilEvent(ctx, a); q != nil || err != nil {
-			return q, err
-		}
-		right = nil
-	}
-}
-
-// readUntilEvent reads the network until the channel has an event, which it returns. It returns
-// neither event nor error if the goroutine is to wait without the right.
-func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (q *CQ, err error) {
-	defer a.Release()
-	c.reading.Store(true)
-	defer c.reading.Store(false)
-	c.watch(ctx)
-	a.Begin()
-	for waits, ok := true, true; ok; waits = false {
-		came := a.Collect(waits)
-		if q, err = c.take(); q != nil || err != nil {
-			return q, err
-		}
-		if waits && came == 0 && a.Spin(func() bool {
-			others := a.Collect(false) > 0
-			if q, err = c.take(); q != nil || err != nil {
-				return true
-			}
-			if others {
-				runtime.Gosched() // a goroutine may have an event now
-			}
-			return false
-		}) {
-			return q, err
-		}
-		if err = ctx.Err(); err != nil {
-			return nil, err
-		}
-		if came > 0 || runtime.GOMAXPROCS(0) == 1 {
-			// A goroutine may have an event now, and Sleep keeps this processor for a while. With
-			// more processors, and nothing new, the call would only wake another thread.
-			runtime.Gosched()
-		}
-		ok = a.Sleep(c.idle)
-	}
-	return nil, nil
-}
-
-// watch makes the end of ctx wake the goroutine in readUntilEvent. It goes on afterwards for the
-// next Wait with the same context.
-func (c *CompChannel) watch(ctx context.Context) {
-	done := ctx.Done()
-	if done == c.done {
-		return
-	}
-	c.done = done
-	var end func() bool
-	if done != nil {
-		end = context.AfterFunc(ctx, c.interrupt)
-	}
-	c.setEnd(end)
-}
-
-// setEnd replaces end, and ends what it replaces. Once the channel is closed it keeps none.
-func (c *CompChannel) setEnd(end func() bool) {
-	c.mu.Lock()
-	if !c.closed {
-		end, c.end = c.end, end
-	}
-	c.mu.Unlock()
-	if end != nil {
-		end()
-	}
-}
-
-// mayWait reports whether the goroutine in readUntilEvent has nothing to return with.
-func (c *CompChannel) mayWait() bool {
-	select {
-	case <-c.done:
-		return false
-	default:
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.events) == 0 && !c.closed
-}
-
-// Close removes the channel and makes a waiting Wait return: ibv_destroy_comp_channel(3).
-func (c *CompChannel) Close() (err error) {
-	defer func() { c.ctx.logCall("ibv_destroy_comp_channel", err) }()
-	if err := retire(&c.users, "channel"); err != nil {
-		return err
-	}
-	c.ctx.mu.Lock()
-	delete(c.ctx.channels, c)
-	c.ctx.mu.Unlock()
-	c.close()
-	return nil
-}
-
-func (c *CompChannel) close() {
-	c.mu.Lock()
-	c.closed = true
-	end := c.end
-	c.end = nil
-	c.mu.Unlock()
-	if end != nil {
-		end()
-	}
-	c.signal()
-}
 
 // Clock returns the time of the device now: ibv_query_rt_values_ex(3).
 func (c *Context) Clock() ib.WCTime { return engine.Clock() }

@@ -92,7 +92,9 @@ func findForOthers(t *testing.T, messages int) int {
 	}
 	go func() {
 		for range messages {
+			other.turn.Store(awaitsTurn)
 			<-other.ready
+			other.endTurn()
 			if in.looks.Load() < 2 {
 				in.prompt.Add(1)
 			}

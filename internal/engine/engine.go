@@ -43,6 +43,10 @@ type Engine struct {
 	lanes   [MaxLanes]Lane
 
 	lanesGiven atomic.Uint32
+	waitLane   struct {
+		once sync.Once
+		lane *Lane
+	}
 
 	timers     *timers
 	readErrors atomic.Uint64

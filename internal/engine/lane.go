@@ -65,6 +65,13 @@ func (e *Engine) NewLane() *Lane {
 	return &e.lanes[n%MaxLanes]
 }
 
+// WaitLane returns the Lane of all completion queues for which goroutines wait. One of these reads
+// for all of them, so that the answers of all leave together.
+func (e *Engine) WaitLane() *Lane {
+	e.waitLane.once.Do(func() { e.waitLane.lane = e.NewLane() })
+	return e.waitLane.lane
+}
+
 // Number returns l's number among those of the engine, less than MaxLanes.
 func (l *Lane) Number() int { return l.number }
 

@@ -29,6 +29,7 @@ type ReadToken struct {
 	polls  uint64       // of the goroutine that has the right: polls of the process when it began
 	asleep atomic.Bool  // it is in Sleep, or about to be
 	wakers atomic.Int32 // threads in WakeTokenHolder
+	due    atomic.Int32 // goroutines that were woken for their events and have not run since
 	spin   Spin         // of the goroutine that has the right
 }
 
@@ -96,11 +97,12 @@ func (t *ReadToken) Sleep(stay func() bool) (ok bool) {
 	if t.eng.polled()-t.polls > policy.OthersPolls {
 		return false
 	}
+	t.asleep.Store(true) // before BeginWait, which settles: see SettleBehindReader
 	if !t.eng.BeginWait() {
+		t.asleep.Store(false)
 		runtime.Gosched() // another thread may be reading, and need this core
 		return true
 	}
-	t.asleep.Store(true)
 	ok = true
 	if stay() {
 		if _, err := t.poller.Wait(-1, t.ready[:]); err != nil {
@@ -110,6 +112,29 @@ func (t *ReadToken) Sleep(stay func() bool) (ok bool) {
 	t.asleep.Store(false)
 	t.eng.EndWait()
 	return ok
+}
+
+// Yield lets the goroutines run that were woken for their events. Their answers wait for each
+// other, and for this one, which reads on: Collect and Sleep send them.
+func (t *ReadToken) Yield() {
+	for i := 0; i < yields && t.due.Load() > 0; i++ {
+		runtime.Gosched()
+	}
+}
+
+// yields bounds the turns that goroutines get before the network is read again: one may be held up.
+const yields = 4
+
+// NoteDue adds n to the number of goroutines that were woken for their events and have not run
+// since.
+func (e *Engine) NoteDue(n int32) { e.readToken.due.Add(n) }
+
+// SettleBehindReader is Settle for a goroutine that is about to wait for its event, while another
+// has the right to read. If that is awake it will settle itself: before it sleeps, at the latest.
+func (e *Engine) SettleBehindReader() {
+	if e.readToken.asleep.Load() {
+		e.Settle()
+	}
 }
 
 // WakeTokenHolder ends Sleep, if a goroutine is there.
