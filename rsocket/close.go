@@ -74,6 +74,7 @@ func (c *Conn) end() {
 	c.closer.timer.Stop()
 	deadline := c.closer.deadline
 	c.gone = true
+	c.freeLarge()
 	c.mu.Unlock()
 	if c.stream.BySend {
 		// Over TCP everything sent has left, and may not have arrived. A socket that closes before

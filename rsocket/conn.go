@@ -16,13 +16,13 @@ import (
 // Conn is a stream: a net.Conn.
 type Conn struct {
 	// immutable after start
-	kind           rdmacm.Kind
-	cm             *rdmacm.Conn
-	qp             *verbs.QP
-	local, remote  *Addr
-	sbuf, rbuf     []byte
-	table, words   []byte // the peer writes them, as rbuf
-	sbufMR, rbufMR *verbs.MR
+	kind          rdmacm.Kind
+	cm            *rdmacm.Conn
+	qp            *verbs.QP
+	local, remote *Addr
+	rbuf          []byte
+	table, words  []byte // the peer writes them, as rbuf
+	rbufMR        *verbs.MR
 	// conditions of wait
 	readable, writable, told, settled func() bool
 
@@ -35,6 +35,12 @@ type Conn struct {
 	gone   bool // the queue pair may be destroyed: nothing is posted or polled
 	deaf   bool // CloseRead was called
 	mute   bool // CloseWrite was called
+
+	sbuf       []byte // changed by a writer only, which holds writeMu too
+	sbufMR     *verbs.MR
+	large      []byte  // the receive buffer behind rbuf; nil before growReceive
+	largeBytes int64   // of the large buffers
+	keeps      [2]bool // its small receive and send buffer: there was no memory
 
 	reader, writer, shutter waiter
 

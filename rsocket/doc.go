@@ -25,7 +25,9 @@
 //     goes on in the background for a minute. No kernel sends it for a process that has ended.
 //   - If the peer's process is killed, Read returns its bytes that have arrived, and ECONNRESET
 //     behind them. It returns io.EOF only if the peer has closed or shut the stream.
-//   - Write returns before the peer reads: up to 128 KiB are under way.
+//   - Write returns before the peer reads: up to 128 KiB are under way, and up to 4 MiB of a stream
+//     of long messages. It has got large buffers, while all those of the process take at most
+//     256 MiB.
 //   - A Conn that is not closed stays, with its memory: there are no finalizers. A program that ends
 //     without closing calls rdmacm.Leave first, so that its peers are notified at once.
 //   - There are no urgent data, and no mappings: riomap of a C program fails.

@@ -19,7 +19,7 @@ func (c *Conn) progress() {
 	}
 	c.postControl()
 	for range batches {
-		n, err := c.cq.Poll(c.wc[:])
+		n, err := c.cq.Take(c.wc[:])
 		if err != nil {
 			c.stream.Fail(err)
 			break
@@ -73,6 +73,9 @@ func (c *Conn) try(err error) {
 
 // postControl sends control messages that are due. The caller holds mu.
 func (c *Conn) postControl() {
+	if c.stream.MayGrowReceive() && !c.gone {
+		c.growReceive()
+	}
 	for !c.gone && c.stream.PollControl(&c.control) {
 		wr := verbs.SendWR{ID: c.control.Sent.ID()}
 		if c.control.HasEntry {

@@ -31,8 +31,9 @@ func (c *Conn) read(b []byte) (total int, err error) {
 	}
 	for n > 0 && total < len(b) {
 		n = min(n, uint32(len(b)-total))
+		from := c.received(at, n)
 		c.mu.Unlock() // writers go on during the copy
-		total += copy(b[total:], c.rbuf[at:at+n])
+		total += copy(b[total:], from)
 		c.mu.Lock()
 		c.stream.Consume(n)
 		c.postControl()
@@ -90,8 +91,9 @@ func (c *Conn) passTo(w io.Writer) (int, error) {
 	if err != nil {
 		return 0, c.fail("read", err)
 	}
+	from := c.received(at, n)
 	c.mu.Unlock()
-	m, err := w.Write(c.rbuf[at : at+n])
+	m, err := w.Write(from)
 	c.mu.Lock()
 	if m < 0 || m > int(n) {
 		panic("rsocket: a Writer has written more than it was given")

@@ -13,17 +13,20 @@ import (
 )
 
 // The pieces of a Write grow: the first is on the wire while the next is copied, and a long
-// transfer takes few messages.
+// transfer takes few messages. Those of a stream with large buffers are longer: there the peer
+// still reads earlier ones.
 const (
 	firstPiece   = 4 << 10
 	largestPiece = 64 << 10
+	largePiece   = 256 << 10 // with large buffers, where the first is largestPiece
 )
 
-func pieceSize(piece int) int {
-	if piece < 2 {
-		return firstPiece << (2 * piece)
+func (c *Conn) pieceSize(piece int) int {
+	first, largest := firstPiece, largestPiece
+	if len(c.sbuf) == largeSize {
+		first, largest = largestPiece, largePiece
 	}
-	return largestPiece
+	return min(first<<(2*min(piece, 2)), largest)
 }
 
 // Write sends b: net.Conn. It returns when b may be used again, before the peer has read it.
@@ -73,7 +76,7 @@ func (c *Conn) write(buffers [][]byte) (total int64, err error) {
 		if err := c.awaitRoom(); err != nil {
 			return total, err
 		}
-		n := min(from.left, pieceSize(piece))
+		n := min(from.left, c.pieceSize(piece))
 		if short := from.next(); n <= inlineSize && len(short) == n {
 			if n = min(n, c.room()); n == len(short) {
 				c.send(n, short)
@@ -122,6 +125,9 @@ func (f *cursor) gather(b []byte) {
 func (c *Conn) awaitRoom() error {
 	if err := c.check(&c.writer); err != nil {
 		return err
+	}
+	if c.stream.MayGrowSend() && !c.gone {
+		c.growSend()
 	}
 	if !c.stream.Writable() {
 		if err := c.wait(&c.writer, c.writable); err != nil {

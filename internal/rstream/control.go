@@ -21,7 +21,7 @@ func (s *Stream) PollControl(out *Control) bool {
 	case s.pending != none && s.ctlSlots > 0:
 		s.control(out)
 		return true
-	case s.ctlSlots >= s.slots() && (s.rxFree >= s.half || s.creditsDue()):
+	case s.ctlSlots >= s.slots() && (s.opens < len(s.open) || s.creditsDue()):
 		s.credit(out)
 		return true
 	}
@@ -43,19 +43,21 @@ func (s *Stream) creditsDue() bool {
 	return s.granted-s.received <= s.ReceiveQueue-s.ReceiveQueue/2
 }
 
-// credit grants the peer more messages, and the half of the receive buffer that is free.
+// credit grants the peer more messages, and a half of the receive buffer that is free.
 func (s *Stream) credit(out *Control) {
 	*out = Control{Sent: Sent{Slots: 1, Control: true}}
-	if s.rxFree >= s.half {
-		free := wire.Window{Addr: s.rbuf.Addr + uint64(s.rxGrant), Key: s.rbuf.Key, Length: s.half}
+	if s.opens < len(s.open) {
+		length := s.rbuf.Length / 2
+		free := wire.Window{Addr: s.rbuf.Addr + uint64(s.rxGrant), Key: s.rbuf.Key, Length: length}
 		out.HasEntry = true
 		s.peer.AppendEntry(out.Entry[:0], free)
 		out.To = Peer{s.peer.Table.Addr + uint64(s.peerEntry)*wire.WindowSize, s.peer.Table.Key}
 		out.Sent.Slots = s.slots()
 		s.peerEntry = (s.peerEntry + 1) % s.peer.Table.Length
-		s.rxWindow += s.half
-		s.rxFree -= s.half
-		s.rxGrant = s.half - s.rxGrant
+		s.rxWindow += length
+		s.open[s.opens] = half{at: s.rbufAt + s.rxGrant, length: length}
+		s.opens++
+		s.rxGrant = length - s.rxGrant
 	}
 	s.ctlSlots -= out.Sent.Slots
 	// Messages do not wait for the application: their bytes are in a ring, which the halves bound.

@@ -31,6 +31,11 @@ func (s *Stream) handle(m wire.Message) {
 			s.Fail(ErrProtocol)
 			return
 		}
+		written := &s.open[0]
+		if s.opens == len(s.open) && s.rxWindow <= s.open[1].length {
+			written = &s.open[1] // the peer has filled the first
+		}
+		written.messages++
 		s.rxWindow -= m.Value
 		s.rxReady += m.Value
 		s.received++
@@ -67,14 +72,21 @@ func (s *Stream) Readable() bool { return s.rxReady > 0 || !s.mayReceive }
 // Ended reports whether the stream of received bytes has ended as the peer meant it to.
 func (s *Stream) Ended() bool { return s.ended }
 
-// Ready returns the next bytes for the application: n at an offset of the receive buffer.
+// Ready returns the next bytes for the application: n at an offset of the receive buffer. Behind
+// that are offsets of the buffer that GrowReceive has added.
 func (s *Stream) Ready() (at, n uint32) {
-	return s.rxHead, min(s.rxReady, 2*s.half-s.rxHead)
+	h := s.open[0]
+	return h.at + s.rxRead, min(s.rxReady, h.length-s.rxRead)
 }
 
-// Consume notes that the application has read n bytes. PollControl may have output.
+// Consume notes that the application has read n bytes, at most those of Ready. PollControl may have
+// output.
 func (s *Stream) Consume(n uint32) {
-	s.rxHead = (s.rxHead + n) % (2 * s.half)
+	s.rxRead += n
 	s.rxReady -= n
-	s.rxFree += n
+	if h := s.open[0]; s.rxRead == h.length && s.opens > 0 {
+		s.rxBulk, s.rxRead = h.messages <= h.length/BulkMessage, 0
+		s.open = [2]half{s.open[1]}
+		s.opens--
+	}
 }

@@ -36,7 +36,9 @@ func (s *Stream) HandleSent(c Sent) {
 		s.ctlSlots += c.Slots
 	} else {
 		s.txSlots += c.Slots
-		s.txFree += c.Bytes
+		old := min(c.Bytes, s.txOld)
+		s.txOld -= old
+		s.txFree += c.Bytes - old
 	}
 	if c.Last {
 		s.shutBoth()
@@ -65,7 +67,7 @@ func (s *Stream) MaySend() bool { return s.maySend }
 // Free returns the next free bytes of the send buffer: n at an offset, and more at its beginning.
 func (s *Stream) Free() (at, n, more uint32) {
 	n = s.room()
-	first := min(n, s.SendBuffer-s.txHead)
+	first := min(n, s.txSize-s.txHead)
 	return s.txHead, first, n - first
 }
 
@@ -90,13 +92,13 @@ func (s *Stream) Send(n uint32, inline bool) Write {
 	s.txSlots -= s.slots()
 	s.unsignaled.Slots += s.slots()
 	if !inline {
-		s.txHead = (s.txHead + n) % s.SendBuffer
+		s.txHead = (s.txHead + n) % s.txSize
 		s.txFree -= n
 		s.unsignaled.Bytes += n
 	}
 	// A sender that waits for room waits for a completion. So the bytes and slots that no
 	// completion gives back are a quarter at most. Readers are not woken for the others.
-	if s.unsignaled.Bytes >= s.SendBuffer/4 || s.unsignaled.Slots >= uint32(s.SendQueue)/4 {
+	if s.unsignaled.Bytes >= s.txSize/4 || s.unsignaled.Slots >= uint32(s.SendQueue)/4 {
 		out.Sent, out.Signal = s.unsignaled, true
 		s.unsignaled = Sent{}
 	}

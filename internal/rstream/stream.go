@@ -62,7 +62,6 @@ func (s State) String() string { return [...]string{"connected", "disconnected",
 type Stream struct {
 	Config
 	peer wire.ConnData
-	rbuf wire.Window // the receive buffer as the peer names it; immutable, as peer and table
 	// table is memory that the peer writes. An entry is read once, with the message behind it.
 	table []byte
 
@@ -74,18 +73,25 @@ type Stream struct {
 	hasLeft    bool // the peer reads no more: it has disconnected or is gone
 
 	// receiving
-	half     uint32 // bytes of half a receive buffer
-	rxHead   uint32 // offset of the next byte for the application
-	rxReady  uint32 // bytes for the application
-	rxWindow uint32 // bytes that the peer may still write
-	rxFree   uint32 // bytes read and not granted again
-	rxGrant  uint32 // offset of the half that is granted next
-	received uint16 // sequence number of the last message
-	granted  uint16 // last sequence number granted to the peer
+	rbuf     wire.Window // the receive buffer as the peer names it
+	rbufAt   uint32      // its offset
+	rxGrant  uint32      // offset in rbuf of the half that is granted next
+	open     [2]half     // those that the peer was granted, and that are not read to their end
+	opens    int         // number of them
+	rxRead   uint32      // bytes of open[0] that the application has
+	rxReady  uint32      // bytes for the application
+	rxWindow uint32      // bytes that the peer may still write
+	rxBulk   bool        // the half that was read last came by long messages
+	rxGrown  bool        // GrowReceive was called
+	received uint16      // sequence number of the last message
+	granted  uint16      // last sequence number granted to the peer
 
 	// sending
-	txHead     uint32 // next free byte of the send buffer, a ring
+	txSize     uint32 // bytes of the send buffer, a ring
+	txHead     uint32 // its next free byte
 	txFree     uint32 // bytes
+	txOld      uint32 // bytes on the way that lie in the buffer before GrowSend
+	txGrown    bool   // GrowSend was called
 	txSlots    uint32 // of the send queue, for data
 	ctlSlots   uint32
 	unsignaled Sent   // data since the last signaled work request
@@ -101,17 +107,25 @@ type Stream struct {
 
 const none = -1
 
+// half is a half of the receive buffer.
+type half struct {
+	at, length uint32
+	messages   uint32 // with which it came
+}
+
 // Start begins the stream of an established connection. The caller has posted Receives, and given
 // the peer the ConnData that Local returned for the same memory.
 func (s *Stream) Start(peer wire.ConnData, rbuf wire.Window, table []byte) {
-	half := s.ReceiveBuffer / 2
+	first := s.ReceiveBuffer / 2
+	rbuf.Length = 2 * first
 	*s = Stream{
 		Config: s.Config, peer: peer, rbuf: rbuf, table: table,
 		mayReceive: true, maySend: true,
 		// The peer may write the first half from the start. The first credit grants the second.
-		half: half, rxWindow: half, rxFree: half, rxGrant: half, granted: s.ReceiveQueue,
-		txFree: s.SendBuffer, txSlots: uint32(s.SendQueue) - ControlSlots,
-		ctlSlots: ControlSlots, allowed: peer.Credits, fresh: 1,
+		open: [2]half{{length: first}}, opens: 1, rxWindow: first, rxGrant: first,
+		granted: s.ReceiveQueue, txSize: s.SendBuffer, txFree: s.SendBuffer,
+		txSlots: uint32(s.SendQueue) - ControlSlots, ctlSlots: ControlSlots,
+		allowed: peer.Credits, fresh: 1,
 		peerEntry: 1, // entry 0 is that of Buffer
 		pending:   none,
 	}

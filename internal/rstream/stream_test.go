@@ -16,6 +16,7 @@ import (
 type end struct {
 	Stream
 	sbuf, rbuf, table []byte
+	large             []byte // the second receive buffer
 	other             *end
 	toOther           []func() // what the network has yet to do
 	out, in           []byte   // bytes of the application
@@ -23,12 +24,21 @@ type end struct {
 }
 
 // The peer names memory by these addresses. The table is behind the receive buffer.
-const base = 1 << 20
+const base, largeBase = 1 << 20, 1 << 30
+
+const largeTimes = 6 // the small buffer
 
 // write is a WRITE that reaches e.
 func (e *end) write(t *testing.T, to Peer, b []byte) {
 	memory := append(e.rbuf[:len(e.rbuf):len(e.rbuf)], e.table...)
 	at := to.Addr - base
+	if to.Key == 8 {
+		if at = to.Addr - largeBase; at > uint64(len(e.large)) || at+uint64(len(b)) > uint64(len(e.large)) {
+			t.Fatalf("%d bytes at %#x", len(b), to.Addr)
+		}
+		copy(e.large[at:], b)
+		return
+	}
 	if to.Key != 7 || at > uint64(len(memory)) || at+uint64(len(b)) > uint64(len(memory)) {
 		t.Fatalf("%d bytes at %#x", len(b), to.Addr)
 	}
@@ -58,11 +68,10 @@ func newEnds(c Config) (a, b *end) {
 	return a, b
 }
 
-// send posts a message. Its completion comes when the peer has it.
-func (e *end) send(t *testing.T, to Peer, b []byte, message uint32, sent Sent, completes bool) {
-	b = bytes.Clone(b)
+// send posts a message, whose parts stay where they are. Its completion comes when the peer has it.
+func (e *end) send(t *testing.T, to Peer, message uint32, sent Sent, completes bool, parts ...[]byte) {
 	e.toOther = append(e.toOther, func() {
-		if len(b) > 0 {
+		if b := bytes.Join(parts, nil); len(b) > 0 {
 			e.other.write(t, to, b)
 		}
 		if e.BySend {
@@ -78,27 +87,38 @@ func (e *end) send(t *testing.T, to Peer, b []byte, message uint32, sent Sent, c
 
 // step does one thing that is possible.
 func (e *end) step(t *testing.T, r *rand.Rand) {
+	if e.MayGrowReceive() && r.IntN(2) == 0 {
+		e.large = make([]byte, largeTimes*e.ReceiveBuffer)
+		e.GrowReceive(wire.Window{Addr: largeBase, Key: 8, Length: uint32(len(e.large))})
+	}
 	var c Control
 	for e.PollControl(&c) {
 		var entry []byte
 		if c.HasEntry {
-			entry = c.Entry[:]
+			entry = bytes.Clone(c.Entry[:])
 		}
-		e.send(t, c.To, entry, c.Message, c.Sent, true)
+		e.send(t, c.To, c.Message, c.Sent, true, entry)
 	}
 	switch r.IntN(3) {
 	case 0:
+		if e.MayGrowSend() && r.IntN(2) == 0 {
+			e.sbuf = make([]byte, largeTimes*e.SendBuffer)
+			e.GrowSend(uint32(len(e.sbuf)))
+		}
 		at, n, more := e.Free()
 		if n+more == 0 || !e.MaySend() || len(e.out) == 0 {
 			return
 		}
 		size := min(1+r.Uint32N(n+more), uint32(len(e.out)))
-		copy(e.sbuf[:size-min(size, n)], e.out[min(size, n):])
-		copy(e.sbuf[at:], e.out[:min(size, n)])
-		data := append(bytes.Clone(e.sbuf[at:at+min(size, n)]), e.sbuf[:size-min(size, n)]...)
+		parts := [][]byte{bytes.Clone(e.out[:size])} // inline
+		if size >= 64 {
+			parts = [][]byte{e.sbuf[at:][:min(size, n)], e.sbuf[:size-min(size, n)]}
+			copy(parts[0], e.out)
+			copy(parts[1], e.out[len(parts[0]):size])
+		}
 		w := e.Send(size, size < 64)
 		e.out = e.out[size:]
-		e.send(t, w.To, data, w.Message, w.Sent, w.Signal)
+		e.send(t, w.To, w.Message, w.Sent, w.Signal, parts...)
 		if len(e.out) == 0 {
 			if e.closed = r.IntN(2) == 0; e.closed {
 				e.Close()
@@ -114,7 +134,13 @@ func (e *end) step(t *testing.T, r *rand.Rand) {
 	case 2:
 		if at, n := e.Ready(); n > 0 {
 			n = 1 + r.Uint32N(n)
-			e.in = append(e.in, e.rbuf[at:at+n]...)
+			if small := uint32(len(e.rbuf)); at >= e.ReceiveBuffer {
+				e.in = append(e.in, e.large[at-e.ReceiveBuffer:][:n]...)
+			} else if at+n <= small {
+				e.in = append(e.in, e.rbuf[at:at+n]...)
+			} else {
+				t.Fatalf("%d bytes at %d", n, at)
+			}
 			e.Consume(n)
 		}
 	}
@@ -131,6 +157,7 @@ var configs = []Config{
 // comes to one that has closed may be cut off.
 func TestRandomStreams(t *testing.T) {
 	for i, c := range configs {
+		grown := 0
 		for seed := range uint64(10) {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			a, b := newEnds(c)
@@ -149,12 +176,61 @@ func TestRandomStreams(t *testing.T) {
 				}
 				[]*end{a, b}[r.IntN(2)].step(t, r)
 			}
+			for _, e := range []*end{a, b} {
+				if e.rxGrown && e.other.txGrown {
+					grown++
+				}
+			}
 			got := func(e *end, all []byte) bool {
 				return bytes.Equal(e.in, all) || e.closed && bytes.HasPrefix(all, e.in)
 			}
 			if a.Err() != nil || b.Err() != nil || !got(a, want[1]) || !got(b, want[0]) {
 				t.Fatalf("config %d, seed %d: %v, %v, %d bytes of %d, %d of %d", i, seed, a.Err(), b.Err(), len(a.in), len(want[1]), len(b.in), len(want[0]))
 			}
+		}
+		if long := c.ReceiveBuffer/2 >= BulkMessage; (grown > 0) != long {
+			t.Errorf("config %d: %d halves have grown", i, grown)
+		}
+	}
+}
+
+// A stream of short messages keeps its small buffers.
+func TestShortMessagesKeepSmallBuffers(t *testing.T) {
+	for _, size := range []uint32{BulkMessage / 2, BulkMessage} {
+		a, _ := newEnds(configs[0])
+		var c Control
+		for range 4 * configs[0].ReceiveBuffer / size {
+			for a.PollControl(&c) {
+				a.HandleSent(c.Sent)
+			}
+			a.HandleImmediate(wire.Message{Type: wire.Data, Value: size}.Uint32())
+			a.Consume(size)
+		}
+		if long := size == BulkMessage; a.MayGrowReceive() != long || a.Err() != nil {
+			t.Errorf("messages of %d bytes: may grow: %v, %v", size, !long, a.Err())
+		}
+	}
+}
+
+// The bytes behind those that are on their way in the small buffer lie in the large one, which is
+// free all the same.
+func TestGrowSendBesideOldBytes(t *testing.T) {
+	a, _ := newEnds(configs[0])
+	old := a.SendBuffer / 2
+	w := a.Send(old, false)
+	a.windows[a.window].Length = 4 * a.SendBuffer
+	if !w.Signal || !a.MayGrowSend() {
+		t.Fatal("a large window does not show")
+	}
+	a.GrowSend(8 * a.SendBuffer)
+	for range 3 { // the old bytes come back once
+		at, n, more := a.Free()
+		if at != 0 || n != 4*a.SendBuffer || more != 0 || a.MayGrowSend() {
+			t.Errorf("%d bytes at %d, %d more", n, at, more)
+		}
+		a.HandleSent(w.Sent)
+		if w.Sent.Bytes = 0; a.txFree != 8*a.SendBuffer {
+			t.Errorf("%d bytes are free", a.txFree)
 		}
 	}
 }
@@ -244,16 +320,22 @@ func FuzzHostilePeer(f *testing.F) {
 			} else {
 				s.HandleImmediate(binary.BigEndian.Uint32(input))
 			}
+			if s.MayGrowReceive() {
+				s.GrowReceive(wire.Window{Length: largeTimes * c.ReceiveBuffer})
+			}
 			for s.PollControl(&control) {
 				s.HandleSent(control.Sent)
 			}
 			at, n := s.Ready()
-			if at+n > c.ReceiveBuffer {
+			if limit := c.ReceiveBuffer; at+n > limit && (at < limit || at+n > (1+largeTimes)*limit) {
 				t.Fatalf("%d bytes at %d", n, at)
 			}
 			s.Consume(n)
+			if s.MayGrowSend() {
+				s.GrowSend(largeTimes * c.SendBuffer)
+			}
 			at, first, more := s.Free()
-			if at+first > c.SendBuffer || more > at {
+			if at+first > s.txSize || more > at {
 				t.Fatalf("free %d at %d, %d more", first, at, more)
 			}
 			if s.MaySend() && first > 0 {
