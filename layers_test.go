@@ -55,7 +55,7 @@ var layers = []struct {
 	{"streams", []string{"rsocket"}},
 	{"C's work requests", []string{"cabi/layout"}},
 	{"C ABI", []string{"cabi/*"}},
-	{"common to tools", []string{"internal/tools/cli", "internal/tools/rawbench", "internal/tools/requests"}},
+	{"common to tools", []string{"internal/tools/cli", "internal/tools/rawbench", "internal/tools/requests", "internal/tools/chart"}},
 	{"tools", []string{"internal/tools/*"}},
 	{"commands and examples", []string{"cmd/*", "cabi/*", "examples", "examples/*"}},
 }

@@ -86,7 +86,7 @@ A measure that fails does not stop the others.`,
 	fs.IntVar(&r.idleQPs, "idle-qps", 10000, "idle queue pairs whose memory is counted: `N`")
 	fs.StringVarP(&device, "ib-dev", "d", "", "use device `DEV` (default the one on loopback)")
 	cmd.AddCommand(serveCommand(), idleCommand(), requestsCommand(), floodCommand(), liveCommand(),
-		liveCellCommand())
+		liveCellCommand(), drawCommand())
 	return cmd
 }
 
