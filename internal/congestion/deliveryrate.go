@@ -21,8 +21,8 @@ const (
 	believeCeilingTrips = 16
 )
 
-// probe bounds the growth in a round trip once the window is as large as the path was seen to
-// carry: one segmented send. A 32nd of the window bounds it, too.
+// probe is a vast window's first growth in a round trip, one segmented send. The window is then as
+// large as the path was seen to carry.
 const probe = 64 << 10
 
 // The window grows by leastStep bytes in the round trip after a loss or a mark, and by a
@@ -36,6 +36,9 @@ const (
 // maxQueue bounds the queue in which the window still grows, as does an eighth of the
 // round trip. Source: RFC 9406, section 4.2 (MAX_RTT_THRESH is 16 ms there).
 const maxQueue = 4 * monotime.Millisecond
+
+// partsOfTrip is the number of parts of a round trip.
+const partsOfTrip = 8
 
 // memory is after how many round trips a product is forgotten that was not seen again.
 const memory = 8
@@ -64,9 +67,16 @@ type deliveryRate struct {
 	step    int
 	stepEnd monotime.Time
 	marks   marks
+	// While no queue shows the window grows by probe bytes until probeEnd.
+	probe    int
+	probeEnd monotime.Time
 	// the largest products of bandwidth and delay of this period and the one before
 	largest, before int
 	samples         int // of this period
+	// bytes that have arrived since partStart, and the rate of the part before
+	part      int
+	partStart monotime.Time
+	partRate  float64
 }
 
 func newDeliveryRate() *deliveryRate {
@@ -92,6 +102,8 @@ func (d *deliveryRate) age() {
 	}
 }
 
+func (d *deliveryRate) starts() bool { return d.lossless }
+
 // startsSlowly reports whether the window doubles each round trip.
 func (d *deliveryRate) startsSlowly(w *Window) bool {
 	return w.bytes < d.threshold || d.lossless && w.Long() && !d.queued
@@ -101,8 +113,30 @@ func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
 	if !w.marked && (d.queued || !w.Long()) { // this queue is not marked
 		d.marks.reacted = false
 	}
+	if vast(w) {
+		d.deliveries(w, now, n)
+	}
 	d.grow(w, now, n)
 	d.pace(w)
+}
+
+// vast reports whether a window is for a path that holds more than the buffers of most networks.
+func vast(w *Window) bool { return w.Long() && w.bytes > Free }
+
+// deliveries takes a part of a round trip for a sample of the product, once n more bytes have
+// arrived. The end of slow start fills the path for a part of a round trip only. The slower of two
+// parts in a row counts, since acknowledgements may come late and then together.
+func (d *deliveryRate) deliveries(w *Window, now monotime.Time, n int) {
+	took, least := now.Sub(d.partStart), max(w.RTT.Smoothed/partsOfTrip, shortPath)
+	if took >= least {
+		rate := float64(d.part) / took.Seconds()
+		if took < 2*least {
+			product := int(min(rate, d.partRate) * w.RTT.Shortest.Seconds())
+			d.largest = max(d.largest, min(product, w.bytes))
+		}
+		d.part, d.partRate, d.partStart = 0, rate, now
+	}
+	d.part += n
 }
 
 func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
@@ -119,8 +153,10 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 		w.bytes += n / 8
 	case d.marks.reacted:
 		w.bytes += d.growth(w, now, n)
+	case vast(w): // all that the path carried is in use
+		w.bytes += d.probing(w, now, n)
 	case w.Long():
-		w.bytes += min(n/32, probe*n/w.bytes) // all that the path carried is in use
+		w.bytes += n / 32
 	case d.lossless:
 		w.bytes += n / 8
 	default:
@@ -141,9 +177,23 @@ func (d *deliveryRate) growth(w *Window, now monotime.Time, n int) int {
 	return max(int(float64(n)*float64(d.step)/float64(w.bytes)), 1)
 }
 
+// probing returns by how much the window grows for n bytes that have arrived while no queue shows.
+// Its growth in a round trip begins with probe, and doubles: the path may carry much more by now.
+func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
+	if !now.Before(d.probeEnd) {
+		if now.Sub(d.probeEnd) > w.RTT.Smoothed {
+			d.probe = 0
+		}
+		d.probe = max(min(2*d.probe, w.bytes/mostStep), probe)
+		d.probeEnd = now.Add(w.RTT.Smoothed)
+	}
+	return int(float64(n) * float64(d.probe) / float64(w.bytes))
+}
+
 // slow has the window grow little at first: two round trips pass until packets sent now show.
 func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 	d.step, d.stepEnd = leastStep, now.Add(2*w.RTT.Smoothed)
+	d.probe = 0
 }
 
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
@@ -151,7 +201,10 @@ func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
 	d.slow(w, now)
 	product := d.product()
 	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
-	d.ceilingUntil = now.Add(max(believeCeiling, believeCeilingTrips*w.RTT.Smoothed))
+	d.ceilingUntil = now.Add(believeCeilingTrips * w.RTT.Smoothed)
+	if !vast(w) {
+		d.ceilingUntil = max(d.ceilingUntil, now.Add(believeCeiling))
+	}
 	d.threshold = max(w.bytes/2, min(product, w.bytes), least)
 	w.bytes = d.threshold
 	d.pace(w)
@@ -179,14 +232,14 @@ func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
 }
 
 // pace sets a pace above that of the window, so that the window decides: twice while it doubles,
-// else by a quarter.
+// else by a quarter, and by a twentieth where buffers hold a small part of the window.
 func (d *deliveryRate) pace(w *Window) {
 	w.paceTime, w.paceBytes = 0, w.bytes
 	switch {
 	case !w.Long():
 	case d.startsSlowly(w):
 		w.paceTime = w.RTT.Smoothed / 2
-	case d.marks.reacted:
+	case d.marks.reacted || vast(w):
 		w.paceTime = w.RTT.Smoothed * 19 / 20
 	default:
 		w.paceTime = w.RTT.Smoothed * 4 / 5

@@ -56,6 +56,8 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
+	// starts reports whether nothing was lost or marked yet.
+	starts() bool
 }
 
 // Window is the state of one path.
@@ -140,6 +142,9 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.calmAt = now.Add(max(calmLeast, calmTrips*w.RTT.Smoothed))
 	w.algorithm.marked(w, now, least)
 }
+
+// Starts reports whether the first slow start goes on: few packets are not to end it by chance.
+func (w *Window) Starts() bool { return w.algorithm.starts() }
 
 // Pace returns when the next packet may be sent, which may be past.
 func (w *Window) Pace() monotime.Time { return w.sendAt.Add(-w.burst) }

@@ -113,6 +113,61 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 	}
 }
 
+// A loss that ends slow start early costs a long and fast path some round trips, not a thousand.
+func TestVastWindowGrowsAgain(t *testing.T) {
+	p := path{rtt: 50 * monotime.Millisecond, rate: 1_250_000_000}
+	var w Window
+	w.Start(DeliveryRate)
+	for range 6 {
+		p.turn(&w)
+	}
+	w.Lost(p.now, least)
+	if w.Bytes() > p.product()/8 {
+		t.Fatalf("%d bytes, %d fill the path", w.Bytes(), p.product())
+	}
+	for range 80 {
+		p.turn(&w)
+	}
+	if w.Bytes() < p.product() {
+		t.Errorf("%d bytes after 80 round trips, %d fill the path", w.Bytes(), p.product())
+	}
+	for range 100 {
+		p.turn(&w)
+	}
+	if w.Bytes() > p.product()*5/4 {
+		t.Errorf("%d bytes at last, %d fill the path", w.Bytes(), p.product())
+	}
+}
+
+// Slow start that fills a path for a part of a round trip shows what the path carries. One late
+// burst of acknowledgements does not.
+func TestPartOfTripShowsTheRate(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p := path{rtt: 50 * monotime.Millisecond, rate: 1_250_000_000}
+		var w Window
+		w.Start(DeliveryRate)
+		for w.Bytes() < p.product()/4 {
+			p.turn(&w)
+		}
+		parts, slice := 10, p.rtt/40
+		if late {
+			parts = 1
+		}
+		for range parts { // at the rate of the link, then nothing
+			p.now = p.now.Add(slice)
+			w.Acked(p.now, int(float64(p.rate)*slice.Seconds()*float64(10/parts)))
+		}
+		p.now = p.now.Add(p.rtt)
+		w.Acked(p.now, 1)
+		before := w.Bytes()
+		w.Lost(p.now, least)
+		if kept := w.Bytes() > before*3/4; kept == late {
+			t.Errorf("late %v: %d bytes of %d after a loss, %d fill the path", late, w.Bytes(), before,
+				p.product())
+		}
+	}
+}
+
 // A time-out leaves a window of one packet. A loss before the path is known does not count against
 // it.
 func TestExpired(t *testing.T) {

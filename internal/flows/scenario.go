@@ -73,7 +73,7 @@ type Result struct {
 // Lost returns how many packets of payload did not arrive.
 func (r *Result) Lost() int { return r.Data.Lost + r.Data.Dropped }
 
-// Fill sets the open fields of a scenario from the path: messages and depth that keep two products
+// Fill sets the open fields of a scenario from the path: messages and depth that keep four products
 // of bandwidth and delay outstanding, and times for the flow to settle.
 func (s *Scenario) Fill() {
 	product := int(s.Rate / 8 * int64(s.RTT) / int64(monotime.Second))
@@ -88,7 +88,7 @@ func (s *Scenario) Fill() {
 		}
 	}
 	if s.Depth == 0 {
-		s.Depth = max(128, 2*product/s.Message)
+		s.Depth = max(128, 4*product/s.Message)
 	}
 	if s.Reads == 0 {
 		s.Reads = 128

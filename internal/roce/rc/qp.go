@@ -26,7 +26,7 @@ func New(c roce.Config) *QP { return newQP(c, connected) }
 
 func newQP(c roce.Config, f flavour) *QP {
 	if c.Reorder == nil {
-		c.Reorder = mem.NewBudget(keptBytes)
+		c.Reorder = mem.NewBudget(ReorderBytes)
 	}
 	q := &QP{Core: roce.NewCore(c), flavour: f}
 	q.req.stopTimers()

@@ -4,6 +4,7 @@ package rc
 
 import (
 	"slices"
+	"sort"
 
 	"verbena/ib"
 	"verbena/internal/mem"
@@ -37,11 +38,15 @@ type keptRequest struct {
 }
 
 // maxKept bounds how many PSNs after the expected one a request may be kept: the packets of
-// 1,024 bytes that 10 Gb/s carry in 50 ms.
-const maxKept = 1 << 16
+// 1,024 bytes that 10 Gb/s carry in four round trips of 50 ms. A packet may be lost three times.
+const maxKept = 1 << 18
 
-// keptBytes is the memory of one queue pair where Config.Reorder is nil.
-const keptBytes = 64 << 20
+// maxGaps bounds the gaps between the requests kept: to add one takes time in proportion.
+const maxGaps = 1 << 15
+
+// ReorderBytes is the memory of a process for requests that arrive before their turn. One queue
+// pair may use half: 10 Gb/s carry as much in four round trips of 50 ms.
+const ReorderBytes = 512 << 20
 
 // Bytes that a kept request and a slot count for, beside the payload.
 const (
@@ -129,6 +134,16 @@ func (k *kept) arrived(epsn, first, end ib.PSN) bool {
 	return opens
 }
 
+// addsGap reports whether the PSNs from first to before end make one more gap. None of them has
+// arrived.
+func (k *kept) addsGap(first, end ib.PSN) bool {
+	if k.count == 0 || !first.Before(k.end) {
+		return k.count == 0 || first != k.end
+	}
+	i := sort.Search(len(k.gaps), func(i int) bool { return k.gaps[i].End.After(first) })
+	return i < len(k.gaps) && k.gaps[i].First.Before(first) && k.gaps[i].End.After(end)
+}
+
 // expect has the first gap begin with epsn. It does not where a kept request was refused, and is
 // to come again.
 func (k *kept) expect(epsn ib.PSN) {
@@ -156,7 +171,9 @@ func (q *QP) keep(p *wire.Packet, n uint32) (news bool) {
 		return false
 	}
 	bytes := requestBytes + len(p.Payload)
-	if !k.grow(int(p.PSN.Diff(q.resp.epsn))+1, b) || !b.Take(k.bytes, bytes) {
+	if len(k.gaps) >= maxGaps && k.addsGap(p.PSN, end) ||
+		!k.grow(int(p.PSN.Diff(q.resp.epsn))+1, b) ||
+		!b.Take(k.bytes, bytes) {
 		if k.count == 0 {
 			k.discard(b)
 		}

@@ -201,7 +201,7 @@ func TestNotKept(t *testing.T) {
 	s.WantNak("a gap", peerPSN, wire.NAKPSNSequence)
 	s.Recv(long)
 	s.Recv(huge)
-	s.Recv(writeAt(s, peerPSN+1<<16, 0, 10, 1))
+	s.Recv(writeAt(s, peerPSN+1<<18, 0, 10, 1))
 	s.Recv(writeAt(s, peerPSN+1<<22, 0, 10, 1))
 	s.Recv(writeAt(s, peerPSN.Add(1<<23-1), 0, 10, 1))
 	s.WantCount("none", roce.Kept, 0)
@@ -209,7 +209,7 @@ func TestNotKept(t *testing.T) {
 	if b.Left() != 64<<20 {
 		t.Error("memory was taken")
 	}
-	s.Recv(writeAt(s, peerPSN+1<<16-1, 0, 10, 1))
+	s.Recv(writeAt(s, peerPSN+1<<18-1, 0, 10, 1))
 	s.WantCount("the farthest", roce.Kept, 1)
 	s.Recv(writeAt(s, peerPSN, 0, 10, 1))
 	s.WantAck("the gap goes on", peerPSN, 1)
@@ -306,6 +306,28 @@ func TestLongPacketKept(t *testing.T) {
 	s.Recv(s.At(long(wire.RCRDMAWriteOnly, peerPSN, 10, 1), 20<<10, 10))
 	s.WantAck("all", peerPSN+9, 2)
 	s.WantMemory("in place", 0, script.Bytes(8<<10, 0xf5)) // the mark of PSN 501
+}
+
+// A peer that sends each second PSN makes so many gaps, and no more. One that fills a gap is kept.
+func TestGapsAreBounded(t *testing.T) {
+	const most = 1 << 15
+	for name, step := range map[string]int{"rising": 2, "falling": -2} {
+		t.Run(name, func(t *testing.T) {
+			b := mem.NewBudget(64 << 20)
+			s := script.New(t, newRC, budget(b))
+			at := peerPSN + 2
+			if step < 0 {
+				at += 2 * most
+			}
+			for range most + 1 {
+				s.Recv(writeAt(s, at, 0, 10, 1))
+				at = at.Add(uint32(step) & 0xffffff)
+			}
+			s.WantCount("one too many", roce.NotKept, 1)
+			s.Recv(writeAt(s, peerPSN+5, 0, 10, 1))
+			s.WantCount("no more gaps", roce.Kept, most+1)
+		})
+	}
 }
 
 // Reading and dropping the requests of a lying peer takes bounded time: PSNs in falling order each

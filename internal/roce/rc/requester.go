@@ -89,9 +89,10 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 // the largest path MTU: two messages of 64 KiB share one. See endsSoon, too.
 const ackEvery = 32
 
-// ordinaryPiece bounds the length of one READ request, unless the window needs longer ones to be
-// used up by the READs that may be outstanding. Nothing slows responses on their way, and all that
-// follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
+// ordinaryPiece bounds the length of one READ request, unless the READs that may be outstanding
+// need longer ones: all PSNs of spanPackets may be in use while a lost one is missing. Nothing
+// slows responses on their way, and all that follow a lost one are in vain. The requester asks in
+// pieces of a quarter of its window at most.
 const ordinaryPiece = 128 << 10
 
 // On a network that marks packets a piece is a 64th of the window, within these bounds. Its
@@ -118,11 +119,11 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
 	}
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
-	most := ordinaryPiece
+	most := max(ordinaryPiece, maxSpan*window/depth)
 	if r.loss.Marks() {
-		most = min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece)
+		most = max(min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece), 2*window/depth)
 	}
-	piece := min(window/min(4, depth), max(most, 2*window/depth))
+	piece := min(window/min(4, depth), most)
 	packets := max(piece/q.MTU, 1)
 	return min(left, uint32(packets*q.MTU)), true
 }

@@ -189,6 +189,32 @@ func TestLostAgain(t *testing.T) {
 	s.WantWC("the SEND", 2, ib.WCSuccess)
 }
 
+// Few packets lost by chance do not end the first slow start of a long path. Many do.
+func TestChanceDoesNotEndSlowStart(t *testing.T) {
+	const trip = 50 * monotime.Millisecond
+	for _, c := range []struct {
+		sent, lost ib.PSN
+		shrinks    bool
+	}{{20, 8, false}, {20, 9, true}, {64, 8, false}, {64, 9, true}} {
+		s := script.New(t, newRC)
+		s.Post(script.Write(10))
+		s.Packets()
+		s.Advance(trip)
+		s.Recv(script.Ack(psn, 1))
+		s.Post(script.Write(int(c.sent) * 1024))
+		s.Packets()
+		for s.Advance(trip / 8); s.Machine.PathState().InFlight < int64(c.sent)*1024; s.Advance(trip / 8) {
+			s.Packets() // the window is paced
+		}
+		before := s.Machine.PathState().WindowBytes
+		s.Recv(sack(psn+1+c.sent, gap(psn+2, psn+1+c.lost)))
+		s.Packets()
+		if got := s.Machine.PathState().WindowBytes < before; got != c.shrinks {
+			t.Errorf("%d of %d lost: the window shrinks: %v", c.lost, c.sent, got)
+		}
+	}
+}
+
 // An acknowledgement tells nothing of the gaps after it: they may be filled by now.
 func TestAckIsNoEvidence(t *testing.T) {
 	s := sender(t, 20)

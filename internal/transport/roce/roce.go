@@ -16,6 +16,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/sys/xsk"
@@ -77,10 +78,6 @@ type Transport struct {
 	pace   pace // of the queue pairs that send by sockets
 }
 
-// reorderBytes is the memory of a process for requests that arrive before their turn. One queue
-// pair may use half: 10 Gb/s carry as much in 50 ms.
-const reorderBytes = 128 << 20
-
 // counters count packets that never reached a queue pair.
 type counters struct {
 	malformed [wire.NumMalformed]atomic.Uint64
@@ -98,7 +95,7 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 	return func(e *engine.Engine) (engine.Component, error) {
 		t := &Transport{
 			eng:        e,
-			Reorder:    mem.NewBudget(reorderBytes),
+			Reorder:    mem.NewBudget(rc.ReorderBytes),
 			congestion: o.Congestion,
 			opened:     map[netip.Addr]*Port{},
 			received:   map[netip.Addr]bool{},
