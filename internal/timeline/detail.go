@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
-	"io"
 )
 
 // chunkRows is the number of packets whose fields are compressed together.
@@ -19,29 +18,6 @@ type Details struct {
 
 // ChunkRows is the number of packets in each chunk but the last.
 const ChunkRows = chunkRows
-
-// Fields returns the header fields of the packet that came as number serial, from 0.
-func (d *Details) Fields(serial uint32) []Value {
-	if int(serial/chunkRows) >= len(d.Chunks) {
-		return nil
-	}
-	all, err := io.ReadAll(flate.NewReader(bytes.NewReader(d.Chunks[serial/chunkRows])))
-	if err != nil {
-		return nil
-	}
-	for range serial % chunkRows {
-		n, k := binary.Uvarint(all)
-		if k <= 0 || n > uint64(len(all)-k) {
-			return nil
-		}
-		all = all[k+int(n):]
-	}
-	n, k := binary.Uvarint(all)
-	if k <= 0 || n > uint64(len(all)-k) {
-		return nil
-	}
-	return parseFields(all[k : k+int(n)])
-}
 
 // detailWriter compresses fields in another goroutine.
 type detailWriter struct {

@@ -4,7 +4,6 @@ package timeline
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -166,35 +165,4 @@ func (l *fieldList) addr(id FieldID, a netip.Addr) {
 	at := len(l.b)
 	l.b = a.AppendTo(l.b) // at most 45 bytes, as frames have no zones
 	l.b[at-1] = byte(len(l.b) - at)
-}
-
-// A Value is a field of a packet as text.
-type Value struct{ Layer, Name, Text string }
-
-// parseFields takes a list apart.
-func parseFields(b []byte) (list []Value) {
-	for len(b) > 0 && FieldID(b[0]) != fieldEnd && FieldID(b[0]) < numFields {
-		f := FieldTable[b[0]]
-		v, n := binary.Uvarint(b[1:])
-		if n <= 0 {
-			return list
-		}
-		b = b[1+n:]
-		value := Value{Layer: f.Layer, Name: f.Name}
-		switch f.Form[0] {
-		case 's':
-			if v > uint64(len(b)) {
-				return list
-			}
-			value.Text, b = string(b[:v]), b[v:]
-		case 'x':
-			value.Text = fmt.Sprintf("0x%0"+f.Form[1:]+"x", v)
-		case 'b':
-			value.Text = "yes"
-		default:
-			value.Text = fmt.Sprint(v)
-		}
-		list = append(list, value)
-	}
-	return list
 }

@@ -78,12 +78,3 @@ const (
 	Failed               // refused
 	NumStatuses
 )
-
-var statusNames = [NumStatuses]string{"open", "done", "failed"}
-
-func (s Status) String() string {
-	if s < NumStatuses {
-		return statusNames[s]
-	}
-	return "unknown"
-}
