@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "play all cells and write testdata/goodput.txt")
-	only   = flag.String("only", "", "with -update: play only tables whose title has this text")
+	update = flag.Bool("update", false, "play all cells and rows, and write them to testdata")
+	only   = flag.String("only", "", "play the rows with this text, and with -update only the tables "+
+		"of goodput with it in their titles")
 )
 
 const goodputFile = "testdata/goodput.txt"

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -96,7 +97,7 @@ func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 	r.board.suspect(s)
 	q.judge(now)
 	if n := before - r.unknown(); n > 0 {
-		r.loss.acked(now, r, n*q.MTU)
+		r.loss.acked(now, r, n*q.packetBytes())
 		if r.rnrTimer == monotime.Never { // else no timer runs, nor the local ACK time-out
 			q.setTimer(now)
 		}
@@ -300,22 +301,19 @@ func (q *QP) endRound(now monotime.Time) {
 	if r.board.inUse() && r.board.kept == 0 {
 		top = r.board.upper
 	}
-	if top.Before(l.roundEnd) && l.roundLost*lossTolerance <= q.windowPackets() {
+	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= q.windowPackets() {
 		return
 	}
-	arrived := (l.delivered - l.roundStart) / q.MTU
-	if l.roundLost > 0 && (l.RTT.Smoothed != 0 && !l.Long() ||
-		l.roundLost*lossTolerance > l.roundLost+arrived) {
-		l.Lost(now, l.leastWindow(q.MTU))
+	arrived := (l.delivered - l.roundStart) / q.packetBytes()
+	tolerated := 1
+	if l.RTT.Smoothed != 0 && !l.Long() {
+		tolerated = 0
+	}
+	if l.RoundEnds(now, l.roundLost, arrived, tolerated, l.leastWindow(q.MTU)) {
 		l.recovering, l.recovered = true, r.max
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
 }
-
-// lossTolerance is the part of a round trip, 1/8, that may be lost without the window shrinking.
-// Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
-// fill the path.
-const lossTolerance = 8
 
 // repeatLost sends lost packets again, as far as the burst, the window and the pace allow. The
 // position of new packets stays.
@@ -340,7 +338,7 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 			if w.State != wqeSent || !q.sendPacket(now, w, b) {
 				break
 			}
-			r.loss.Sent(now, int(r.next.Diff(from))*q.MTU)
+			r.loss.Sent(now, int(r.next.Diff(from))*q.packetBytes())
 			r.board.lost -= int(r.next.Diff(from))
 		}
 		if s := q.State(); s != ib.QPRTS && s != ib.QPSQD {
