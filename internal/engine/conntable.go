@@ -130,7 +130,8 @@ func (t *connTable) find(q ib.QPN) *Conn {
 	return nil
 }
 
-// reserve gives out a number, of a part if that has one left; publish makes its connection findable.
+// reserve gives out a number, of a part if that has one left. publish makes its connection
+// findable.
 func (t *connTable) reserve(part int) (ib.QPN, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -143,8 +143,8 @@ func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAPart: each part of a slot gives out all of its numbers, and no others. Then those of
-// another part come, until all have been given out.
+// TestNumbersOfAPart: each part of a slot gives out all of its numbers, and no others. Then those
+// of another part come, until all have been given out.
 func TestNumbersOfAPart(t *testing.T) {
 	tab := connTable{limit: slotQPNs, order: qpnOrder{key: 7}}
 	seen := map[ib.QPN]bool{}

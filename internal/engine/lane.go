@@ -14,7 +14,7 @@ import (
 // the queue pairs of the queue have it too:
 //
 //	thread 1 ─ Lane.Poll ─► rings of its Lane ─┐
-//	                        rings of all Lanes ├─► other inputs
+//	                        rings of all Lanes ├─► other inputs: of its Lane, or of all
 //	thread 2 ─ Lane.Poll ─► rings of its Lane ─┘
 //
 // No thread has to poll a queue. A Lane that nobody polls is served by those that poll others.

@@ -38,9 +38,9 @@ var Table = []Number{
 			"than a polling thread takes to post 16 messages.",
 		"SEND 64 B, 2 threads of one process, same host"},
 	{"BusyPolls", int64(defaultBusyPolls), "polls", "",
-		"If an eighth of so many polls of a thread find another thread reading a socket, the thread " +
-			"gets a socket of its own: it costs descriptors, and some ten milliseconds of polling " +
-			"pay for them.",
+		"If an eighth of so many polls of a thread find another thread reading a socket, the " +
+			"thread gets a socket of its own: it costs descriptors, and some ten milliseconds of " +
+			"polling pay for them.",
 		"SEND 64 B, 2 threads of one process, UDP"},
 	{"OthersPolls", int64(defaultOthersPolls), "polls", "",
 		"A goroutine in CompChannel.Wait leaves the reading to other threads once they have " +

@@ -21,8 +21,8 @@ const unownedBytes = 1
 const maxStale = 1 << 14
 
 // group is the sockets of one address, by index: the keeper's, and one for each slot, and part of a
-// slot, whose owner has asked for it. It only grows: a socket that left would have the last one take its
-// index. The next owner of a slot has the last one's socket.
+// slot, whose owner has asked for it. It only grows: a socket that left would have the last one take
+// its index. The next owner of a slot has the last one's sockets.
 type group struct {
 	addr    netip.Addr          // immutable
 	mads    *udp.Socket         // immutable: the keeper's
@@ -130,8 +130,8 @@ func (g *group) bind(keep func(*udp.Socket) error) (*udp.Socket, error) {
 	return s, nil
 }
 
-// openPart returns the socket of a part, which takes all that is steered to it. It is bound and kept
-// if need be.
+// openPart returns the socket of a part, which takes all that is steered to it. It is bound and
+// kept if need be.
 func (g *group) openPart(share Share, keep func(*udp.Socket) error) (*udp.Socket, error) {
 	i, ok := g.parts[share]
 	if !ok {

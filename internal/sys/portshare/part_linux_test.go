@@ -3,6 +3,8 @@
 package portshare
 
 import (
+	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -125,5 +127,27 @@ func TestPartsOfLastOwner(t *testing.T) {
 		next.must("0", "read %v %d", n.a, 10*(Parts-1))
 		next.must("0", "pending %v", n.a)
 		dead = next
+	}
+}
+
+// A keeper of an older version knows no parts. The process goes on with the one socket, and names no
+// part to the next keeper.
+func TestOlderKeeperHasNoParts(t *testing.T) {
+	e, m := joinEphemeral(t)
+	refused := make(chan error, 2)
+	go func() {
+		_, err := m.Part(netip.MustParseAddr("127.0.0.1"), 1)
+		refused <- err
+		refused <- m.SteerPart(netip.MustParseAddr("127.0.0.1"), 1)
+	}()
+	for _, k := range []kind{kindPart, kindSteer} {
+		e.send(frame{Kind: kindAnswer, ID: e.want(k).ID, Err: "function not implemented", Errno: unix.ENOSYS})
+		if err := <-refused; !errors.Is(err, unix.ENOSYS) {
+			t.Errorf("%s: %v", k, err)
+		}
+	}
+	e.conn.Close()
+	if claim := e.welcome(kindClaim); len(claim.Parts) > 0 {
+		t.Errorf("the next keeper is told of parts %v", claim.Parts)
 	}
 }

@@ -106,9 +106,8 @@ func (k *keeper) partOf(slot, part int, addr netip.Addr, steered bool) (*udp.Soc
 	if _, ok := g.parts[share]; !ok && len(g.parts) == maxParts {
 		return nil, &PortError{Addr: addr, Err: syscall.ENOSPC}
 	}
-	return g.openPart(share, func(s *udp.Socket) error {
-		return k.vault.put(vaultEntry{Addr: addr, Index: len(g.sockets), Slot: slot, Part: &part}, s)
-	})
+	c := vaultEntry{Addr: addr, Index: len(g.sockets), Slot: slot, Part: &part}
+	return g.openPart(share, func(s *udp.Socket) error { return k.vault.put(c, s) })
 }
 
 // steerParts steers to the parts that a member reads which had another keeper. Until that works the

@@ -34,10 +34,11 @@ func (t *steeringTable) set(slot, index int) {
 }
 
 // steering returns the program that tells the index of a datagram's socket in a group, by
-// the slot of its destination. Parts, in their order, have sockets of their own. The keeper's gets QP0, QP1, multicast, and datagrams for slots
-// without a socket. It also gets a datagram that is too short to have a destination: the
-// load fails, which returns 0. The largest program has 1,550 instructions and runs about 20. Each
-// part adds 4, and all of them 12 to those that run.
+// the slot of its destination. Parts, in their order, have sockets of their own. The keeper's gets
+// QP0, QP1, multicast, and datagrams for slots without a socket. It also gets a datagram that is too
+// short to have a destination: the load fails, which returns 0. The largest program has 1,550
+// instructions and runs about 20. Each part adds up to 5 instructions, and all parts 12 to those
+// that run.
 func (t *steeringTable) steering(parts []steeredPart) []bpf.Instruction {
 	number := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: destQPWord, Size: 4},
@@ -69,8 +70,8 @@ func (t *steeringTable) steering(parts []steeredPart) []bpf.Instruction {
 	)
 }
 
-// findPart is the piece of the program that returns the index of the accumulator's share, or, if it
-// is none of the parts, goes on behind as many instructions.
+// findPart is the piece of the program that returns the index of the accumulator's share. If that is
+// none of the parts it goes on behind as many instructions.
 func findPart(parts []steeredPart, behind int) []bpf.Instruction {
 	if len(parts) == 1 {
 		return []bpf.Instruction{

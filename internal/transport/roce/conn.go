@@ -119,7 +119,7 @@ func (c *Conn) LoadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr
 	slot := c.steeredTo
 	c.Unlock()
 	if mask&ib.QPDestQPN != 0 {
-		slot = portshare.SlotOf(attr.DestQPN)
+		slot = portshare.ShareOf(attr.DestQPN)
 	}
 	port, err := c.bind(src, c.flow(src, attr.AltAH.GRH.DGID.Addr(), slot))
 	if err != nil {
@@ -163,8 +163,8 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 func (c *Conn) Bind(src netip.Addr) (uint16, error) { return c.bind(src, uint32(c.QPN())) }
 
 // flow returns the flow of a connected queue pair, whose packets may leave with those of others:
-// see together.go. Those of a flow go from one Lane to one part of a process, if that is of Verbena.
-// Devices join datagrams of one source port, and the peer's kernel steers what they joined as one.
+// see together.go. Those of a flow go from one Lane to one part of a process of Verbena. Devices join
+// datagrams of one source port, and the peer's kernel steers what they joined as one.
 func (c *Conn) flow(src, dst netip.Addr, share portshare.Share) uint32 {
 	return pathTag(src, dst) + uint32(int(share)*engine.MaxLanes+c.ack.Lane().Number())
 }

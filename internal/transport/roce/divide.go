@@ -13,8 +13,8 @@ import (
 
 // A process begins with one socket at an address. Threads that poll different completion queues
 // then wait for each other: one of them reads, and handles the packets of all. So a thread that
-// often finds another one reading gets a socket of its own, for the part of the queue pair numbers
-// that its Lane has (package portshare):
+// often finds another one reading gets a socket of its own. It is for the part of the queue pair
+// numbers that its Lane has (package portshare):
 //
 //	Lane 0 ─ Port of the address ◄── numbers of the other parts
 //	Lane 1 ─ Port of a part      ◄── numbers of part 1

@@ -121,8 +121,8 @@ func TestBurstHasOneProcess(t *testing.T) {
 	}
 }
 
-// Packets to several processes of a host, and to several parts of one, have several source ports, so
-// that no device on the way joins them.
+// Packets to several processes of a host have several source ports, so that no device on the way
+// joins them. So have packets to several parts of a process.
 func TestFlowHasOnePart(t *testing.T) {
 	n := newNode(t, forEver)
 	seen := map[uint32]bool{}
