@@ -183,7 +183,7 @@ const (
 	defaultTimerPolls     = 16
 	defaultHeldPolls      = 256
 	defaultSocketPolls    = 64
-	defaultLaneLook       = 50 * monotime.Microsecond
+	defaultLaneLook       = 250 * monotime.Microsecond
 	defaultBusyPolls      = 4096
 	defaultOthersPolls    = 256
 	defaultRingTurn       = 16

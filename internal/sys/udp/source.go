@@ -55,7 +55,7 @@ func NewSourcePool(addr netip.Addr, o Options) *SourcePool {
 	o.SendOnly = true
 	p := &SourcePool{addr: addr, opt: o, most: MaxSources}
 	if addr.IsLoopback() {
-		p.most = 1
+		p.most = 4
 	}
 	return p
 }
