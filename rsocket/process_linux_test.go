@@ -82,13 +82,6 @@ func startPeer(t *testing.T, network string) *peerProcess {
 	return p
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func (p *peerProcess) line(t *testing.T) string {
 	t.Helper()
 	s, err := p.out.ReadString('\n')
