@@ -74,7 +74,6 @@ func (c *Conn) end() {
 	c.closer.timer.Stop()
 	deadline := c.closer.deadline
 	c.gone = true
-	c.freeLarge()
 	c.mu.Unlock()
 	if c.stream.BySend {
 		// Over TCP everything sent has left, and may not have arrived. A socket that closes before
@@ -85,4 +84,7 @@ func (c *Conn) end() {
 		cancel()
 	}
 	_ = c.cm.Close() // it was established, and closes once
+	c.mu.Lock()
+	c.freeLarge() // not before: the device could write to them
+	c.mu.Unlock()
 }

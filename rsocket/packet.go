@@ -102,11 +102,12 @@ func dialPacket(ctx context.Context, name, address string) (*PacketConn, error) 
 	if err != nil {
 		return nil, err
 	}
-	local, err := localAddr(addrs[0])
+	remote := answersFrom(addrs[0])
+	local, err := localAddr(remote)
 	if err != nil {
 		return nil, err
 	}
-	return newPacketConn(name, netip.AddrPortFrom(local, 0), addrs[0])
+	return newPacketConn(name, netip.AddrPortFrom(local, 0), remote)
 }
 
 // newPacketConn binds a socket. remote may be invalid.

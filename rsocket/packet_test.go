@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/core"
 	wire "verbena/internal/wire/rsocket"
 )
 
@@ -313,6 +314,62 @@ func TestPeersAreForgotten(t *testing.T) {
 	defer c.mu.Unlock()
 	if len(c.peers) != peersMax || c.peers[other.local] == nil {
 		t.Errorf("%d peers", len(c.peers))
+	}
+}
+
+// Peers that the program has answered are forgotten, too, when they are silent.
+func TestSilentPeersAreForgotten(t *testing.T) {
+	c := packetSocket(t, "udp4", "127.0.0.1:0")
+	c.mu.Lock()
+	for i := range peersMax {
+		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(i))
+		c.peers[a] = &packetPeer{addr: a, ud: c.uds[0], wanted: true}
+	}
+	c.mu.Unlock()
+	acquaint(t, packetSocket(t, "udp4", "127.0.0.1:0"), c)
+}
+
+// A datagram that comes while the socket closes does not keep the goroutine of a further queue
+// pair.
+func TestDatagramComesWhileTheSocketCloses(t *testing.T) {
+	c, other := packetSocket(t, "udp", "[::]:0"), packetSocket(t, "udp", "[::]:0")
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		dst := netip.AddrPortFrom(netip.MustParseAddr(host), c.local.Port())
+		for known := false; !known; {
+			exchange(t, c, other, exchange(t, other, c, dst, []byte("x")), nil)
+			p := other.peer(dst)
+			known = p.known()
+		}
+	}
+	c.mu.Lock()
+	c.closed, c.gone = true, true
+	second := c.uds[1].local
+	c.mu.Unlock()
+	must(other.WriteToAddrPort([]byte("late"), second))
+	for len := 0; len == 0; {
+		c.mu.Lock()
+		len = (*core.CQ)(c.uds[1].cq).Len()
+		c.mu.Unlock()
+	}
+	check(t, c.release())
+	c.mu.Lock()
+	c.uds, c.peers = nil, nil // for the test's end
+	c.mu.Unlock()
+}
+
+// As with UDP, the unspecified address is this host.
+func TestUnspecifiedAddressIsDialed(t *testing.T) {
+	for _, host := range []string{"0.0.0.0", "::"} {
+		server := packetSocket(t, "udp", "[::]:0")
+		client := must(Dial("udp", netip.AddrPortFrom(netip.MustParseAddr(host), server.local.Port()).String())).(*PacketConn)
+		t.Cleanup(func() { client.Close() })
+		check(t, client.SetDeadline(time.Now().Add(20*time.Second)))
+		must(client.Write([]byte("x")))
+		b := make([]byte, 1)
+		_, from, err := server.ReadFrom(b)
+		check(t, err)
+		must(server.WriteTo(b, from))
+		must(client.Read(b))
 	}
 }
 

@@ -108,6 +108,9 @@ func (c *PacketConn) send(b []byte, to netip.AddrPort) error {
 		if err := c.wait(&c.writer, c.writable); err != nil {
 			return err
 		}
+		if c.peers[to] != peer { // it was forgotten meanwhile
+			return c.sendUDP(peer, b)
+		}
 	}
 	return ud.send(peer, b)
 }

@@ -5,6 +5,7 @@ package rsocket
 import (
 	"net"
 	"net/netip"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -84,21 +85,53 @@ func (c *PacketConn) peerAt(addr netip.AddrPort, wanted bool) (*packetPeer, erro
 	return p, nil
 }
 
-// forgetOne makes room by a peer that the program has not sent to. It looks at a few.
+// forgetOne makes room by a peer that the program has not sent to, or by one that is silent. It
+// looks at a few.
 func (c *PacketConn) forgetOne() bool {
 	const most = 64
+	var found *packetPeer
 	looked := 0
-	for addr, p := range c.peers { // in no order
+	for _, p := range c.peers { // in no order
 		if !p.wanted {
-			delete(c.peers, addr)
-			_ = p.forget() // its address handle has no other users
-			return true
+			found = p
+			break
+		}
+		if !p.known() {
+			found = p
 		}
 		if looked++; looked == most {
 			break
 		}
 	}
-	return false
+	if found == nil {
+		return false
+	}
+	delete(c.peers, found.addr)
+	_ = found.forget() // sends under way have copied its address handle
+	return true
+}
+
+// answersFrom returns the address from which a peer answers that is dialed at addr: the loopback
+// one for an unspecified address, as net.Dial has it, and a zone by its interface's name.
+func answersFrom(addr netip.AddrPort) netip.AddrPort {
+	a := addr.Addr()
+	switch {
+	case a == netip.IPv4Unspecified():
+		a = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case a.IsUnspecified():
+		a = netip.IPv6Loopback()
+	default:
+		index, err := strconv.Atoi(a.Zone())
+		if err != nil {
+			return addr
+		}
+		i, err := net.InterfaceByIndex(index)
+		if err != nil {
+			return addr // the system refuses it
+		}
+		a = a.WithZone(i.Name)
+	}
+	return netip.AddrPortFrom(a, addr.Port())
 }
 
 // localAddr returns the address from which the routing table has datagrams to an address sent.

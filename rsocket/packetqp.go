@@ -160,7 +160,7 @@ func (ud *datagramQP) destroy() error {
 // serve takes the completions of a further queue pair: a goroutine that reads waits for those of
 // the first.
 func (ud *datagramQP) serve() {
-	for ud.cq.Await(ud.c.ctx) == nil {
+	for ud.c.ctx.Err() == nil && ud.cq.Await(ud.c.ctx) == nil {
 		ud.c.mu.Lock()
 		ud.c.progress()
 		ud.c.mu.Unlock()
