@@ -36,7 +36,8 @@ const (
 
 // Collect asks every process that serves in dir and returns their snapshots,
 // ordered by process id. Processes that do not answer are left out, sockets of
-// dead ones removed. A directory that does not exist means no process.
+// dead ones removed. A directory that does not exist means no process; one that others may write in
+// is an error.
 func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
 	return collect(ctx, dir, "")
 }
@@ -50,6 +51,9 @@ func CollectIn(ctx context.Context, dir, namespace string) ([]Snapshot, error) {
 // are stopped delay no others. After ctx's end it returns the snapshots that came in time, and an
 // error.
 func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error) {
+	if err := trusted(dir); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

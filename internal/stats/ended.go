@@ -26,11 +26,13 @@ const (
 )
 
 // Ended returns the last snapshots of the processes of dir that have ended in the last ten minutes,
-// the newest 64, ordered by their ends.
+// the newest 64, ordered by their ends. There are none if others may write in dir.
 func Ended(dir string) (all []Snapshot) {
-	bury(dir)
+	if bury(dir) != nil {
+		return nil
+	}
 	for name, at := range endedFiles(dir) {
-		b, err := os.ReadFile(filepath.Join(dir, name))
+		b, err := readRegular(filepath.Join(dir, name))
 		if err != nil {
 			continue // it was the oldest of too many
 		}
@@ -88,8 +90,11 @@ func endOf(name string) (at time.Time, ok bool) {
 }
 
 // bury makes records of ended processes of those that killed processes have left, and adds their
-// counters to the ports. One process does so for each.
-func bury(dir string) {
+// counters to the ports. One process does so for each. It fails if others may write in dir.
+func bury(dir string) error {
+	if err := trusted(dir); err != nil {
+		return err
+	}
 	for _, file := range names(dir, -1) {
 		name, ok := strings.CutSuffix(file, recordSuffix)
 		if !ok {
@@ -100,35 +105,68 @@ func bury(dir string) {
 		if _, err := os.Lstat(socket); err == nil {
 			continue // it lives
 		}
-		path := filepath.Join(dir, file)
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		s, err := parseRecord(b)
-		if info, statErr := os.Stat(path); err != nil && statErr == nil {
-			s.Time = info.ModTime()
-		}
-		if (s.PID == 0 || lives(s.PID)) && time.Since(s.Time) < settled {
-			continue // it may be about to end by itself
-		}
-		_ = end(dir, name, s) // counts that it cannot write are lost
+		_ = buryOne(dir, name, false) // counts that it cannot write are lost
 	}
+	return nil
 }
 
-// buryFormer ends the record of a killed process whose name another one gets.
-func buryFormer(dir, name string) {
-	b, err := os.ReadFile(filepath.Join(dir, name+recordSuffix))
+// buryOne ends the record of a process that has no socket. If it is not known to be dead, its
+// record is left alone while it may be about to end by itself.
+func buryOne(dir, name string, dead bool) error {
+	f, err := lockRecord(dir, name)
 	if err != nil {
-		return
+		return err
 	}
-	s, _ := parseRecord(b) // without one there is nothing to keep
-	_ = end(dir, name, s)
+	defer f.Close()
+	b, err := readBounded(f)
+	if err != nil {
+		return err
+	}
+	s, err := parseRecord(b)
+	if info, statErr := f.Stat(); err != nil && statErr == nil {
+		s.Time = info.ModTime()
+	}
+	if !dead && (s.PID == 0 || lives(s.PID)) && time.Since(s.Time) < settled {
+		return nil
+	}
+	return end(dir, name, s)
 }
 
-// end makes a living process's record one of an ended process, and adds its counters to the ports:
-// the process itself does that, or another one that has found it dead. The first one to rename the
-// record does.
+// lockRecord opens the record of a process that ends, and locks it until it is closed. Only the
+// process with the lock renames or removes the record. It returns os.ErrNotExist if another one has
+// done so: the file of that name is a new process's then.
+func lockRecord(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, name+recordSuffix)
+	f, err := openRegular(path, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	err = lockFile(f)
+	if err == nil {
+		err = named(f, path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// named returns os.ErrNotExist if a path is not an open file's any more.
+func named(f *os.File, path string) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Lstat(path)
+	if err == nil && !os.SameFile(opened, now) {
+		err = os.ErrNotExist
+	}
+	return err
+}
+
+// end makes a living process's record, which is locked, one of an ended process, and adds its
+// counters to the ports: the process itself does that, or another one that has found it dead.
 func end(dir, name string, s Snapshot) error {
 	if used(s.Devices) {
 		to := filepath.Join(dir, endedName(name))
@@ -167,7 +205,11 @@ func (s *Server) Retire(last Snapshot) error {
 	_ = s.record.write(last) // else it has an older one
 	s.record.close()
 	s.record = nil
-	err := end(dir, name, last)
+	f, err := lockRecord(dir, name)
+	if err == nil {
+		defer f.Close()
+		err = end(dir, name, last)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // a process that could not reach this one has
 	}

@@ -73,19 +73,21 @@ func TestKilledProcessLeavesItsCounters(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "77-1"+recordSuffix)
-	for { // until the process has kept a snapshot
+	for deadline := time.Now().Add(patience); ; { // until the process has kept a snapshot
 		if b, err := os.ReadFile(path); err == nil {
 			if _, err := parseRecord(b); err == nil {
 				break
 			}
 		}
-		if t.Context().Err() != nil {
+		if time.Now().After(deadline) {
 			t.Fatal("no snapshot is kept")
 		}
+		time.Sleep(10 * time.Millisecond) // between two looks
 	}
 	if ended := Ended(dir); len(ended) != 0 {
 		t.Errorf("while it lives: %+v", ended)

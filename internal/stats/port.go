@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -44,12 +44,13 @@ func portFile(dir, name, device string) string {
 // Retire adds the counts of a process that ends to those of its ports. Its socket is withdrawn
 // before. Those of a process that is killed are added by another one that finds its record.
 func Retire(dir, name string, devices []Device) error {
-	if dir == "" {
-		dir, _ = rundir.Dir() // Serve's
-	}
 	var errs []error
 	for _, d := range devices {
 		if name == "" || !used([]Device{d}) {
+			continue
+		}
+		if strings.Contains(d.Name, "/") { // which leads out of dir
+			errs = append(errs, fmt.Errorf("stats: %q cannot be a device's name", d.Name))
 			continue
 		}
 		errs = append(errs, addTo(portFile(dir, name, d.Name), d.Counters))
@@ -59,7 +60,7 @@ func Retire(dir, name string, devices []Device) error {
 
 // addTo adds counts to those of a file.
 func addTo(path string, counts []Counter) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openRegular(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func addTo(path string, counts []Counter) error {
 	if err := lockFile(f); err != nil { // two processes may end at once
 		return err
 	}
-	b, err := io.ReadAll(f)
+	b, err := readBounded(f)
 	if err != nil {
 		return err
 	}
@@ -111,11 +112,14 @@ func Port(dir, name, device string) map[string]uint64 {
 	return Ports(dir, namespace, []string{device})[device]
 }
 
-// Ports returns the counts of devices in a network namespace, as Port does for one.
+// Ports returns the counts of devices in a network namespace, as Port does for one. It returns none
+// if others may write in dir.
 func Ports(dir, namespace string, devices []string) map[string]map[string]uint64 {
 	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
 	defer cancel()
-	bury(dir)
+	if bury(dir) != nil {
+		return nil
+	}
 	left := readLeft(dir, namespace, devices)
 	var sum map[string]map[string]uint64
 	for range portTries {
@@ -150,7 +154,7 @@ func readLeft(dir, namespace string, devices []string) map[string]map[string]uin
 }
 
 func readCounts(path string) map[string]uint64 {
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return map[string]uint64{}
 	}

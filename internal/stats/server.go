@@ -68,7 +68,7 @@ func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 	}
 	s := &Server{path: path, listener: l, done: make(chan struct{})}
 	last := filepath.Join(dir, name+recordSuffix)
-	buryFormer(dir, name)
+	_ = buryOne(dir, name, true)     // a killed process's, whose name this one gets
 	s.record, _ = createRecord(last) // without it a kill loses the counters
 	go s.answer(snapshot)
 	return s, nil

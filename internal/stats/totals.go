@@ -14,7 +14,9 @@ import (
 // are one. No count falls when a process ends.
 func Totals(ctx context.Context, dir string) (sum map[string]map[string]uint64, all []Snapshot,
 	err error) {
-	bury(dir)
+	if err := bury(dir); err != nil {
+		return nil, nil, err
+	}
 	left := allLeft(dir)
 	for range portTries {
 		sum = map[string]map[string]uint64{}

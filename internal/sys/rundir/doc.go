@@ -8,5 +8,6 @@
 //	/run/user/UID/verbena         without the variable, or where nothing can be made there
 //	/tmp/verbena-UID              without any of these
 //
-// Nobody else may write in the directory itself: Make checks that.
+// Nobody else may write in the directory itself: Make checks that, and Check where nothing is to be
+// made.
 package rundir

@@ -68,13 +68,17 @@ func fallback(uid string) string {
 	return filepath.Join(temporary(), "verbena-"+uid)
 }
 
-// Make makes the directory if need be, with mode 700, and checks that it is this
-// user's and that nobody else may write in it: in one that all share another user
-// may have made it first.
+// Make makes the directory if need be, with mode 700, and checks it.
 func Make(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	return Check(dir)
+}
+
+// Check returns an error unless the directory is this user's and nobody else may write in it: below
+// one that all share another user may have made it first. A missing one is fs.ErrNotExist.
+func Check(dir string) error {
 	fi, err := os.Lstat(dir)
 	switch {
 	case err != nil:

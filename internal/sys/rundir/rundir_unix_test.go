@@ -5,7 +5,9 @@
 package rundir
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,5 +116,18 @@ func TestMakeRefusesWhatOthersMayWriteIn(t *testing.T) {
 		if err := Make(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", dir, err, want)
 		}
+	}
+}
+
+func TestCheckMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "verbena")
+	if err := Check(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(dir); err != nil {
+		t.Error(err)
 	}
 }
