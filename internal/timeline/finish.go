@@ -63,6 +63,10 @@ func endOf(f, back *flow) End {
 	if back != nil && back.key.qpn != 0 {
 		e.QPN = back.key.qpn
 	}
+	switch f.protocol {
+	case protoRC, protoUC, protoXRC, protoTRP:
+		e.Base = f.space.base
+	}
 	return e
 }
 

@@ -87,8 +87,11 @@ func (t *Timeline) find(c *Conn) {
 			add(false, t.firstOf(c, RNR), "%s met %d RNR NAKs: %s had no receive posted.", name,
 				e.RNRs, Name(i == 0))
 		}
-		for _, k := range slices.Sorted(maps.Keys(e.NAKs)) {
-			add(false, t.firstOf(c, NAK, Refusal), "%s met %d × %q.", name, e.NAKs[k], k)
+		if naks := slices.Sorted(maps.Keys(e.NAKs)); len(naks) > 0 {
+			first := t.firstOf(c, NAK, Refusal)
+			for _, k := range naks[:min(len(naks), maxFindings)] {
+				add(false, first, "%s met %d × %q.", name, e.NAKs[k], k)
+			}
 		}
 		if e.Repeated > 0 {
 			add(false, t.firstOf(c, Repeated), "%s sent %d packets again%s.", name, e.Repeated,

@@ -101,7 +101,8 @@ func (b *builder) greet(g greeting, to *flow) {
 // queue pair qpn.
 func (b *builder) establish(f *flow, qpn uint32) {
 	g := f.peer
-	if g == nil || g.greet == nil || f.protocol != protoCM || f.into != nil || g.into != nil {
+	if g == nil || g.greet == nil || f.protocol != protoCM || g.protocol != protoCM ||
+		f.into != nil || g.into != nil {
 		return
 	}
 	service := protoRC
@@ -115,8 +116,8 @@ func (b *builder) establish(f *flow, qpn uint32) {
 	a, c := address(path.LocalGID, g.key.src), address(path.RemoteGID, f.key.src)
 	there := b.flow(flowKey{src: a, dst: c, qpn: qpn}, service)
 	back := b.flow(flowKey{src: c, dst: a, qpn: g.greetQPN}, service)
-	if there == nil || back == nil || there == g || back == f {
-		return
+	if there == nil || back == nil || there.protocol == protoCM || back.protocol == protoCM {
+		return // forged: into would lead in a circle
 	}
 	if there.peer != nil && there.peer != back || back.peer != nil && back.peer != there {
 		return // an earlier connection had these queue pairs

@@ -115,7 +115,7 @@ func (b *builder) unreliable(f *flow, row uint32, p *roce.Packet) {
 		from = f.space.rel(p.PSN)
 	}
 	n := uint32(len(p.Payload))
-	b.t.Packets.Number[row] = uint32(from)
+	b.t.Packets.Number[row] = uint32(max(from, 0))
 	b.sendRequest(f, request{row: row, from: from, n: 1, payload: n, bytes: n,
 		op: operationOf(p.Info.Operation), first: p.Info.First, last: p.Info.Last})
 	f.space.ack(f.space.next, b.at) // nothing waits for an answer
@@ -156,7 +156,7 @@ func (b *builder) requestPacket(f *flow, row uint32, p *roce.Packet) {
 			loose = true
 		}
 	}
-	b.t.Packets.Number[row] = uint32(r.from)
+	b.t.Packets.Number[row] = uint32(max(r.from, 0))
 	b.sendRequest(f, r)
 	f.space.loose = loose
 }
@@ -282,10 +282,7 @@ func (b *builder) findPeer(g *flow, psn ib.PSN) {
 
 // outstanding reports whether a packet with number n has been sent, and not acknowledged.
 func (f *flow) outstanding(n int64) bool {
-	for _, p := range f.space.flight {
-		if n >= p.from && n < p.to || n == p.to && f.space.loose {
-			return true
-		}
-	}
-	return false
+	s := &f.space
+	i := s.at(n+1) - 1
+	return i >= 0 && (n < s.flight[i].to || n == s.flight[i].to && s.loose)
 }

@@ -109,6 +109,9 @@ func (s *space) fill(from, to int64) bool {
 		if to < g.to {
 			rest = append(rest, span{to, g.to})
 		}
+		if len(rest) == 2 && len(s.gaps) >= maxGaps {
+			rest = rest[1:] // the lower part is less likely to come
+		}
 		s.gaps = slices.Replace(s.gaps, i, i+1, rest...)
 		return true
 	}

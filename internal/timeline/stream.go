@@ -53,7 +53,7 @@ func (b *builder) segment(s *pcap.Segment) {
 	}
 	if n := len(s.Payload); n > 0 {
 		from := f.offset(s.Seq)
-		p.Number[row] = uint32(from)
+		p.Number[row] = uint32(max(from, 0))
 		p.Flags[row] &^= OfB
 		k, earlier := f.space.send(from, int64(n), b.at, row, uint32(n))
 		p.Kind[row] = k
@@ -228,12 +228,14 @@ func (b *builder) ddpAnswer(f *flow, row uint32, h iwarp.Header, n uint32) {
 	}
 }
 
-// terminate ends the operations of f that are open.
+// terminate ends the last operation of f that is open. Only the first Terminate of a stream does:
+// it ends the stream.
 func (b *builder) terminate(f *flow, row uint32, reason string) {
-	if f.h.NAKs == nil {
-		f.h.NAKs = map[string]uint64{}
+	if f.h.NAKs != nil {
+		f.h.NAKs[reason]++
+		return
 	}
-	f.h.NAKs[reason]++
+	f.h.NAKs = map[string]uint64{reason: 1}
 	for i := len(f.space.ops) - 1; i >= 0; i-- {
 		if o := &b.t.Ops[f.space.ops[i]]; o.Status == Open {
 			b.setOp(row, f.space.ops[i])

@@ -35,6 +35,7 @@ type End struct {
 	Addr netip.Addr
 	Port uint16 // of TCP and TRP
 	QPN  uint32 // of RoCEv2; 0 if no packet names it
+	Base uint32 // the PSN of its requests' number 0; 0 for UD and iWARP
 	Health
 }
 

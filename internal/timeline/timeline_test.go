@@ -360,6 +360,7 @@ func TestStrangersAreBounded(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(talk.Lossy(f))
+	f.Add(circle(f))
 	for _, name := range []string{"rxe-cmtose", "siw-op-read", "rxe-op-rnr", "siw-op-writebad"} {
 		b, err := os.ReadFile(filepath.Join(captures, name+".pcap"))
 		if err != nil {

@@ -67,7 +67,7 @@ func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
 		return
 	}
 	from := f.offset(uint32(p.PSN))
-	b.t.Packets.Number[row] = uint32(from)
+	b.t.Packets.Number[row] = uint32(max(from, 0))
 	k, earlier := f.space.send(from, 1, b.at, row, uint32(n))
 	b.t.Packets.Kind[row] = k
 	b.t.Packets.InFlight[row] = clip(int64(f.space.bytes))
