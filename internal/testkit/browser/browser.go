@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Browser is a running Chromium with one page.
@@ -19,6 +20,7 @@ type Browser struct {
 	t       testing.TB
 	to      io.Writer
 	session string
+	bound   time.Duration // of an answer
 
 	mu      sync.Mutex
 	next    int                     // guarded by mu
@@ -59,13 +61,15 @@ func Start(t testing.TB, width, height int) *Browser {
 	}
 	inRead.Close()
 	outWrite.Close()
-	b := &Browser{t: t, to: inWrite, waiting: map[int]chan<- response{}}
+	b := &Browser{t: t, to: inWrite, bound: 2 * time.Minute, waiting: map[int]chan<- response{}}
 	var reading sync.WaitGroup
 	reading.Go(func() { b.read(outRead) })
 	t.Cleanup(func() {
 		b.send("", "Browser.close", nil)
+		kill := time.AfterFunc(b.bound, func() { cmd.Process.Kill() })
 		reading.Wait()
 		cmd.Wait()
+		kill.Stop()
 		inWrite.Close()
 		outRead.Close()
 	})
@@ -177,20 +181,30 @@ func (b *Browser) send(session, method string, params any) (<-chan response, err
 
 func (b *Browser) call(session, method string, params, result any) {
 	b.t.Helper()
-	c, err := b.send(session, method, params)
-	if err != nil {
+	if err := b.ask(session, method, params, result); err != nil {
 		b.t.Fatalf("%s: %v", method, err)
 	}
-	r, ok := <-c
-	switch {
-	case !ok:
-		b.t.Fatalf("%s: %v", method, errEnded)
-	case r.Error != nil:
-		b.t.Fatalf("%s: %s", method, r.Error.Message)
-	case result != nil:
-		if err := json.Unmarshal(r.Result, result); err != nil {
-			b.t.Fatalf("%s: %v", method, err)
+}
+
+// ask sends a command and decodes its answer. A page in an endless loop gives none.
+func (b *Browser) ask(session, method string, params, result any) error {
+	c, err := b.send(session, method, params)
+	if err != nil {
+		return err
+	}
+	select {
+	case r, ok := <-c:
+		switch {
+		case !ok:
+			return errEnded
+		case r.Error != nil:
+			return errors.New(r.Error.Message)
+		case result != nil:
+			return json.Unmarshal(r.Result, result)
 		}
+		return nil
+	case <-time.After(b.bound):
+		return fmt.Errorf("no answer within %v", b.bound)
 	}
 }
 
