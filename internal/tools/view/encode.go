@@ -72,6 +72,7 @@ type metaFile struct {
 
 type metaEnd struct {
 	Name       string  `json:"name"`
+	Base       uint32  `json:"base"`
 	Packets    uint64  `json:"packets"`
 	Bytes      uint64  `json:"bytes"`
 	Operations uint64  `json:"operations"`
@@ -216,10 +217,11 @@ func connOf(t *timeline.Timeline, c *timeline.Conn) metaConn {
 }
 
 func endOf(e *timeline.End) metaEnd {
-	m := metaEnd{Name: e.String(), Packets: e.Packets, Bytes: e.Bytes, Operations: e.Operations,
-		Done: e.Done, Failed: e.Failed, Repeated: e.Repeated, Late: e.Late, Lost: e.Lost,
-		Resent: e.Resent, TimedOut: e.TimedOut, RNRs: e.RNRs, CNPs: e.CNPs, Marked: e.Marked,
-		Bad: e.Bad, RTTs: e.RTTs, RTTMin: e.RTTMin, RTTMax: e.RTTMax}
+	m := metaEnd{Name: e.String(), Base: e.Base, Packets: e.Packets, Bytes: e.Bytes,
+		Operations: e.Operations, Done: e.Done, Failed: e.Failed, Repeated: e.Repeated,
+		Late: e.Late, Lost: e.Lost, Resent: e.Resent, TimedOut: e.TimedOut, RNRs: e.RNRs,
+		CNPs: e.CNPs, Marked: e.Marked, Bad: e.Bad, RTTs: e.RTTs, RTTMin: e.RTTMin,
+		RTTMax: e.RTTMax}
 	for _, n := range e.NAKs {
 		m.NAKs += n
 	}

@@ -8,8 +8,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"verbena/ib"
 	"verbena/internal/testkit/browser"
@@ -168,7 +170,7 @@ func TestPageZooms(t *testing.T) {
 
 func TestPageFilters(t *testing.T) {
 	b := open(t, read(t, "lossy.pcapng", talk.Lossy(t)))
-	for filter, want := range map[string]int{"": -1, "repeated": 3, "repeated write": 2, "b": 8, "#1": 7, "psn=6": 2, "len>1000 a": 3, "lost": 3, "marked": 1, "nonsense": -1} {
+	for filter, want := range map[string]int{"": -1, "repeated": 3, "repeated write": 2, "b": 8, "#1": 7, "psn=4": 2, "psn=16777215": 3, "psn=16777215..0": 6, "psn=6": 0, "len>1000 a": 3, "lost": 3, "marked": 1, "nonsense": -1} {
 		f, _ := json.Marshal(filter)
 		b.Eval("(() => { const e = document.getElementById('filter'); e.value = "+string(f)+"; e.dispatchEvent(new Event('input')); })()", nil)
 		if s := stateOf(b); s.Matches != want {
@@ -178,6 +180,43 @@ func TestPageFilters(t *testing.T) {
 		b.Eval("document.getElementById('filter').classList.contains('wrong')", &wrong)
 		if wrong != (filter == "nonsense") {
 			t.Errorf("%q is marked wrong: %v", filter, wrong)
+		}
+	}
+}
+
+// TestPageShowsPSNsOfTheWire: with the wrap, in the text of a packet and at the axis.
+func TestPageShowsPSNsOfTheWire(t *testing.T) {
+	b := open(t, read(t, "lossy.pcapng", talk.Lossy(t)))
+	var got []string
+	b.Eval("[0, 2, 10, 16].map(i => verbenaView.text(i).split('\\n')[0])", &got)
+	for i, want := range []string{"A → B  sent  PSN 16777214", "A → B  sent  PSN 0", "B → A  cnp", "B → A  refusal  PSN 4"} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("%q, want %q", got[i], want)
+		}
+	}
+	var axis []float64
+	b.Eval("(verbenaView.draw(), verbenaView.psns())", &axis)
+	if axis[0] != 0xfffffe || axis[1] != 4 {
+		t.Errorf("the axis is from %v", axis)
+	}
+}
+
+// TestPageOfFarTimes: frames whose times are decades apart are drawn, each at the closest.
+func TestPageOfFarTimes(t *testing.T) {
+	c := talk.New(t)
+	for i, years := range []time.Duration{0, -36, 36} {
+		c.At = years * 365 * 24 * time.Hour
+		c.Packet(false, roce.Packet{BTH: roce.BTH{Opcode: roce.RCSendOnly, DestQP: ib.QPN(100 + i)}})
+	}
+	b := open(t, read(t, "far.pcapng", c.Bytes()))
+	for i := range 3 {
+		b.Eval("document.querySelectorAll('.conn')["+strconv.Itoa(i)+"].click()", nil)
+		if s := stateOf(b); s.Conn != i || s.Drawn["sent"] != 1 || !(s.To > s.From) {
+			t.Errorf("%+v", s)
+		}
+		b.Eval("(t => verbenaView.view(t, t))(verbenaView.time("+strconv.Itoa(i)+"))", nil)
+		if s := stateOf(b); s.Drawn["sent"] != 1 || !(s.To > s.From) {
+			t.Errorf("at the closest: %+v", s)
 		}
 	}
 }

@@ -109,9 +109,20 @@ const opText = o => {
   return s;
 };
 
+// onWire returns the PSN of a number, which counts from the first of its end.
+const onWire = (ofB, n) => {
+  const c = meta.conns[conn], bits = c.protocol === 'TRP' || c.protocol === 'iWARP' ? 32 : 24;
+  return (n + (ofB ? c.b : c.a).base) % 2 ** bits;
+};
+
+// psnOf returns the PSN of a packet, or undefined for kinds that have none. For iWARP it is the
+// offset in the stream, for UD the count of datagrams.
+const psnOf = i => packets.kind[i] < 9 ? onWire(packets.flags[i] & ofB, packets.number[i]) : undefined;
+
 const packetText = i => {
   const f = packets.flags[i];
-  let s = `${f & fromB ? 'B → A' : 'A → B'}  ${meta.kinds[packets.kind[i]]}  PSN ${packets.number[i]}`;
+  let s = `${f & fromB ? 'B → A' : 'A → B'}  ${meta.kinds[packets.kind[i]]}`;
+  if (psnOf(i) !== undefined) s += `  PSN ${psnOf(i)}`;
   if (packets.op[i] !== none) s += `  ${opTitle(packets.op[i])}`;
   s += `\n${duration(packets.time[i])}, ${packets.length[i]} bytes`;
   if (packets.rtt[i]) s += `, round trip ${duration(packets.rtt[i])}`;

@@ -201,8 +201,8 @@ function drawSequence(p) {
         const o = packets.op[i];
         g.fillStyle = colours.dim;
         g.font = '10px system-ui, sans-serif';
-        g.fillText((plain.has(kind) && o !== none && kind !== 4 ? opTitle(o) : meta.kinds[kind]) + ' · '
-          + packets.number[i], w.x0 + 2, side ? p.top + p.height - 5 : p.top + 14);
+        g.fillText((plain.has(kind) && o !== none && kind !== 4 ? opTitle(o) : meta.kinds[kind])
+          + (psnOf(i) !== undefined ? ' · ' + psnOf(i) : ''), w.x0 + 2, side ? p.top + p.height - 5 : p.top + 14);
         last[side] = w.x0;
       }
     });
@@ -238,7 +238,7 @@ const numberY = (p, n) => p.top + p.height - 7 - (n - low) / (high - low) * (p.h
 
 function drawNumbers(p) {
   numberSpan();
-  frame(p, low, high, n => String(Math.round(n)));
+  frame(p, low, high, n => String(onWire(space, Math.round(n))));
   g.fillText(`of ${space ? 'B' : 'A'}'s requests`, 8, p.top + p.height / 2 + 4);
   clip(p, () => {
     if (thinned()) {
@@ -429,8 +429,10 @@ const drawAxis = () => {
   g.fillStyle = colours.dim;
   g.font = '11px system-ui, sans-serif';
   g.textAlign = 'center';
-  for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
-    const px = x(t);
+  // Marks are counted, because t + step may equal t when t is large.
+  const first = Math.ceil(from / step), last = Math.min(Math.floor(to / step), first + 200);
+  for (let k = first; k <= last; k++) {
+    const t = k * step, px = x(t);
     if (px < gutter) continue;
     g.globalAlpha = .35;
     g.fillStyle = colours.line;

@@ -28,7 +28,9 @@ const parseWord = word => {
   m = /^psn=(\d+)(?:\.\.(\d+))?$/.exec(word);
   if (m) {
     const from = Number(m[1]), to = Number(m[2] ?? m[1]);
-    return i => packets.number[i] >= from && packets.number[i] <= to;
+    // A range may contain the wrap. Comparisons with undefined are false.
+    if (from > to) return i => psnOf(i) >= from || psnOf(i) <= to;
+    return i => psnOf(i) >= from && psnOf(i) <= to;
   }
   m = /^len([<>=])(\d+)$/.exec(word);
   if (m) {

@@ -96,7 +96,8 @@ const reset = () => {
 };
 
 const view = (a, b) => {
-  const least = 50; // nanoseconds
+  // In nanoseconds: numbers as large as a must tell the pixels apart.
+  const least = Math.max(50, Math.abs(a) / 2 ** 44);
   if (b - a < least) { const m = (a + b) / 2; a = m - least / 2; b = m + least / 2; }
   from = a; to = b;
   redraw();
@@ -321,6 +322,9 @@ window.verbenaView = {
     const p = panels.find(p => p.name === 'PSN'), box = canvas.getBoundingClientRect();
     return { x: box.left + x(packets.time[i]), y: box.top + numberY(p, packets.number[i]) };
   },
+  text: i => packetText(i),
+  time: i => packets.time[i],
+  psns: () => [low, high].map(n => onWire(space, n)),
   rows: kind => {
     const out = [];
     packets.kind.forEach((k, i) => { if (meta.kinds[k] === kind) out.push(i); });
