@@ -147,7 +147,10 @@ func writeFile(name string, t *timeline.Timeline) error {
 		err = cerr
 	}
 	if err != nil {
-		os.Remove(name)
+		// Not a device, nor a link such as /dev/stdout.
+		if i, serr := os.Lstat(name); serr == nil && i.Mode().IsRegular() {
+			os.Remove(name)
+		}
 		return fmt.Errorf("-o %s: %w", name, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"verbena/internal/timeline"
@@ -45,7 +46,7 @@ func serve(ctx context.Context, out io.Writer, listen string, t *timeline.Timeli
 		return fmt.Errorf("--listen: %w", err)
 	}
 	path := "/" + rand.Text() + "/"
-	server := &http.Server{Handler: handler(path, l.Addr().String(), page.Bytes()),
+	server := &http.Server{Handler: handler(path, page.Bytes()),
 		ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
@@ -56,11 +57,11 @@ func serve(ctx context.Context, out io.Writer, listen string, t *timeline.Timeli
 	return nil
 }
 
-// handler answers for one path and one host: a page of another site that makes its name resolve to
-// loopback gets nothing.
-func handler(path, host string, page []byte) http.Handler {
+// handler answers for one path, and for hosts that name loopback: a page of another site that makes
+// its name resolve to loopback gets nothing. The port may differ, as forwarded ones do.
+func handler(path string, page []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != path || r.Host != host {
+		if r.URL.Path != path || !loopback(r.Host) {
 			http.NotFound(w, r)
 			return
 		}
@@ -72,4 +73,13 @@ func handler(path, host string, page []byte) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		w.Write(page)
 	})
+}
+
+// loopback reports whether a Host header has a loopback address, or localhost, with any port.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
 }

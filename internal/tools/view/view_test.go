@@ -62,6 +62,18 @@ func TestViewWritesAFile(t *testing.T) {
 	}
 }
 
+// A link, such as /dev/stdout is, stays if it cannot be written to.
+func TestViewLeavesLinks(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "full")
+	if err := os.Symlink("/dev/full", name); err != nil {
+		t.Fatal(err)
+	}
+	errOut, status := run(t, t.Context(), io.Discard, "-o", name, capture(t))
+	if _, err := os.Lstat(name); status != cli.ExitFailure || err != nil || !strings.Contains(errOut, "no space left") {
+		t.Errorf("status %d: %s, %v", status, errOut, err)
+	}
+}
+
 // Without a desktop the page is in a file, whose name is printed.
 func TestViewWithoutDesktop(t *testing.T) {
 	t.Setenv("DISPLAY", "")
@@ -150,14 +162,17 @@ func TestServe(t *testing.T) {
 	}
 }
 
-func TestHandlerAnswersOneHostAndPath(t *testing.T) {
-	h := handler("/secret/", "127.0.0.1:80", []byte("page"))
+func TestHandlerAnswersLoopbackAndPath(t *testing.T) {
+	h := handler("/secret/", []byte("page"))
 	for _, c := range []struct {
 		host, path string
 		status     int
-	}{{"127.0.0.1:80", "/secret/", 200}, {"127.0.0.1:80", "/", 404}, {"evil.example:80", "/secret/", 404}, {"127.0.0.1:80", "/secret/x", 404}} {
+	}{{"127.0.0.1:80", "/secret/", 200}, {"127.0.0.1:80", "/", 404}, {"evil.example:80", "/secret/", 404}, {"127.0.0.1:80", "/secret/x", 404},
+		{"localhost:9999", "/secret/", 200}, {"127.0.0.2", "/secret/", 200}, {"[::1]:81", "/secret/", 200}, {"[::1]", "/secret/", 200},
+		{"192.0.2.1:80", "/secret/", 404}, {"localhost.evil.example", "/secret/", 404}, {"127.0.0.1.evil.example:80", "/secret/", 404}, {"", "/secret/", 404}} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest("GET", "http://"+c.host+c.path, nil)
+		r := httptest.NewRequest("GET", "http://x"+c.path, nil)
+		r.Host = c.host
 		if h.ServeHTTP(w, r); w.Code != c.status {
 			t.Errorf("%s%s: %d, want %d", c.host, c.path, w.Code, c.status)
 		}
