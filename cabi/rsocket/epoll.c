@@ -6,6 +6,9 @@
  *
  * Deviation: EPOLLET of an rsocket is treated as level-triggered, as rdma-core does. A program that
  * needs every edge stays correct, and sees further events.
+ *
+ * A child of a fork has its parent's sets, without the threads that wait, and shares what wakes
+ * those. It can do nothing with them but close them.
  */
 #include "epoll.h"
 #include "forklock.h"
@@ -30,6 +33,7 @@ struct set {
 	/* immutable */
 	int fd;
 	int changed; /* an eventfd: readable while a thread waits for members of before a change */
+	unsigned process; /* rs_generation of the process that made it */
 	/* guarded by mu */
 	struct member *members;
 	unsigned count;
@@ -75,7 +79,7 @@ static struct set *find_set(int fd)
 {
 	struct set *s = sets;
 
-	while (s && s->fd != fd)
+	while (s && (s->fd != fd || s->process != rs_generation))
 		s = s->next;
 	return s;
 }
@@ -110,13 +114,17 @@ static void catch_up(struct waiter *w)
 		eventfd_read(w->set->changed, &value);
 }
 
-static void drop(struct set *s)
+static void free_set(struct set *s)
 {
-	if (--s->references)
-		return;
 	close(s->fd);
 	close(s->changed);
 	free(s);
+}
+
+static void drop(struct set *s)
+{
+	if (--s->references == 0)
+		free_set(s);
 }
 
 static void take_out(struct set *s, struct member **at)
@@ -207,7 +215,7 @@ void rs_epoll_forget(int fd)
 	for (struct set *s = sets; s; s = s->next) {
 		struct member **at = find(s, fd);
 
-		if (*at) {
+		if (*at && s->process == rs_generation) {
 			take_out(s, at);
 			note_change(s);
 		}
@@ -228,8 +236,12 @@ bool rs_epoll_close(int epfd)
 		while (s->members)
 			take_out(s, &s->members);
 		s->closed = true;
-		note_change(s);
-		drop(s);
+		if (s->process == rs_generation) {
+			note_change(s);
+			drop(s);
+		} else {
+			free_set(s);
+		}
 	}
 	unlock(state);
 	return s != NULL;
@@ -243,6 +255,7 @@ VB_RETURNS_COUNT(int, repoll_create, (int flags), (flags))
 	if (!s)
 		return -1;
 	s->references = 1;
+	s->process = rs_generation;
 	s->fd = epoll_create1(flags);
 	if (s->fd < 0) {
 		free(s);

@@ -2,7 +2,10 @@
 /* repoll_create, repoll_ctl and repoll_wait: sets with rsockets and other descriptors. */
 #include "rsocket.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct epoll_event got[4];
@@ -156,6 +159,85 @@ static void several_threads(int ends[2])
 	}
 }
 
+/* Returns whether a thread of this process sleeps. */
+static int sleeps(pid_t thread)
+{
+	char path[64], line[256], *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	CHECK((f = fopen(path, "r")) && fgets(line, sizeof(line), f) && fclose(f) == 0);
+	CHECK((end = strrchr(line, ')')));
+	return end[2] == 'S';
+}
+
+static int is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static _Atomic pid_t forks_waiter;
+
+static void *wait_over_fork(void *arg)
+{
+	forks_waiter = (pid_t)syscall(SYS_gettid);
+	return wait_for_member(arg);
+}
+
+/* Has an rsocket of this process take the place of one of the parent. */
+static void replace(int parents)
+{
+	int lowest;
+
+	CHECK(rsocket(AF_INET, SOCK_STREAM, 0) >= 0); /* it opens what the next ones use */
+	CHECK(rclose(parents) == 0);
+	while ((lowest = dup(0)) < parents)
+		CHECK(lowest >= 0);
+	CHECK(lowest == parents && close(lowest) == 0);
+	CHECK(rsocket(AF_INET, SOCK_STREAM, 0) == parents);
+}
+
+/* A child of a fork can close the sets of its parent, whose threads do not notice. */
+static void forked(int ends[2])
+{
+	struct epoll_event event = { .events = EPOLLPRI, .data.ptr = &shared };
+	int status, changed = 0, was_open[256];
+	struct pollfd wakes;
+	pthread_t thread;
+	pid_t child;
+
+	for (int fd = 0; fd < 256; fd++)
+		was_open[fd] = is_open(fd);
+	CHECK((shared = repoll_create(0)) >= 0);
+	for (int fd = 0; fd < 256; fd++) /* what wakes the threads that wait */
+		changed = fd != shared && !was_open[fd] && is_open(fd) ? fd : changed;
+	CHECK(changed);
+	CHECK(repoll_ctl(shared, EPOLL_CTL_ADD, ends[0], &event) == 0);
+	CHECK(pthread_create(&thread, NULL, wait_over_fork, &shared) == 0);
+	while (!forks_waiter || !sleeps(forks_waiter))
+		sched_yield();
+
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK_FAILS(repoll_ctl(shared, EPOLL_CTL_ADD, 0, &event), EINVAL);
+		CHECK_FAILS(repoll_wait(shared, got, 1, 0), EINVAL);
+		replace(ends[0]);
+		CHECK(rclose(ends[0]) == 0); /* the number of a member */
+		CHECK(rclose(shared) == 0);
+		CHECK(!is_open(shared) && !is_open(changed));
+		CHECK_FAILS(rclose(shared), EBADF);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	wakes = (struct pollfd){ .fd = changed, .events = POLLIN };
+	CHECK(poll(&wakes, 1, 0) == 0); /* it would be readable for ever */
+	event.events = EPOLLOUT;
+	CHECK(repoll_ctl(shared, EPOLL_CTL_MOD, ends[0], &event) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(rclose(shared) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int ends[2];
@@ -164,6 +246,7 @@ int main(int argc, char **argv)
 	rs_pair(argv[1], ends);
 	members(ends);
 	several_threads(ends);
+	forked(ends);
 	rs_close_pair(ends);
 	closed(argv[1]);
 	return 0;
