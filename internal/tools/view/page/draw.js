@@ -197,13 +197,14 @@ function drawSequence(p) {
       if (i === selected) { g.strokeStyle = colours.text; g.lineWidth = 3; g.globalAlpha = .4;
         g.beginPath(); g.moveTo(w.x0, w.y0); g.lineTo(ex, ey); g.stroke(); g.globalAlpha = 1; }
       const side = packets.flags[i] & fromB ? 1 : 0;
-      if (few && w.x0 - last[side] > 92) {
-        const o = packets.op[i];
+      if (few && w.x0 > last[side]) {
+        const o = packets.op[i], psn = psnOf(i);
+        const text = (plain.has(kind) && o !== none && kind !== 4 ? opTitle(o) : meta.kinds[kind])
+          + (psn !== undefined ? ' · ' + psn : '');
         g.fillStyle = colours.dim;
         g.font = '10px system-ui, sans-serif';
-        g.fillText((plain.has(kind) && o !== none && kind !== 4 ? opTitle(o) : meta.kinds[kind])
-          + (psnOf(i) !== undefined ? ' · ' + psnOf(i) : ''), w.x0 + 2, side ? p.top + p.height - 5 : p.top + 14);
-        last[side] = w.x0;
+        g.fillText(text, w.x0 + 2, side ? p.top + p.height - 5 : p.top + 14);
+        last[side] = w.x0 + g.measureText(text).width + 10;
       }
     });
   });
