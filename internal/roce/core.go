@@ -93,10 +93,11 @@ func (q *Core) Packets(n uint32) uint32 {
 
 // Admit counts a packet and reports whether its headers are right for a queue
 // pair of service s, in the order of the specification. A congestion
-// notification is admitted where s is that of them; elsewhere it is only counted.
+// notification is admitted where s is that of them; elsewhere it is only counted. A packet by the
+// alternate path is taken where its PSN is one of those expected.
 //
 // Spec: IBTA vol. 1, 9.6.1 (header validation).
-func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
+func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service, expected bool) bool {
 	q.Count[RcvdPackets] += uint64(m.Packets(p))
 	q.Count[RcvdBytes] += uint64(len(p.Payload))
 	if m.CE() {
@@ -109,13 +110,13 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 		q.Count[UnexpectedPacket]++
 	case q.State() < ib.QPRTR:
 		q.Count[DroppedState]++
-	case s != wire.ServiceUD && !q.Path.reaches(m) && !q.mayFollow(p, m):
+	case s != wire.ServiceUD && !q.Path.reaches(m) && !(expected && q.mayFollow(p, m)):
 		q.Count[WrongSource]++
 	case !p.PKey.Matches(ib.DefaultPKey):
 		q.Count[WrongPKey]++
 		q.Violation(false)
 	default:
-		if q.Attr.PathMigState != ib.MigMigrated {
+		if q.MayMigrate() {
 			q.noteMigration(p, m)
 		}
 		return true

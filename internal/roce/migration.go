@@ -50,6 +50,9 @@ func (q *Core) Migrate() bool {
 	return true
 }
 
+// MayMigrate reports whether the queue pair is armed, or will be.
+func (q *Core) MayMigrate() bool { return q.Attr.PathMigState != ib.MigMigrated }
+
 // mayFollow reports whether a packet asks to migrate to the alternate path. One that asks too early
 // is not followed, and the application is notified once.
 func (q *Core) mayFollow(p *wire.Packet, m *Meta) bool {
@@ -72,4 +75,10 @@ func (q *Core) noteMigration(p *wire.Packet, m *Meta) {
 	case !q.Path.reaches(m):
 		q.Migrate()
 	}
+}
+
+// Near reports whether psn is at most n before or after the one expected.
+func Near(psn, expected ib.PSN, n int32) bool {
+	d := psn.Diff(expected)
+	return -n <= d && d <= n
 }

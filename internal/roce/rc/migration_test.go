@@ -3,6 +3,7 @@
 package rc_test
 
 import (
+	"maps"
 	"net/netip"
 	"testing"
 
@@ -147,10 +148,74 @@ func TestMigrationByModify(t *testing.T) {
 	s := armed(t)
 	s.Modify(ib.QPAttr{PathMigState: ib.MigMigrated}, ib.QPPathMigState)
 	wantMigrated(s, t)
+	if a := s.WantAck("the peer is told, so that it follows", peerPSN-1, 0); !a.MigReq || s.Dst != otherPeer {
+		t.Fatalf("MigReq %v, to %v", a.MigReq, s.Dst)
+	}
 	s.Post(script.Write(10))
 	if p := s.WantPacket("by the new path", wire.RCRDMAWriteOnly, psn+1); !p.MigReq || s.Dst != otherPeer {
 		t.Fatalf("MigReq %v, to %v", p.MigReq, s.Dst)
 	}
 	s.Modify(ib.QPAttr{PathMigState: ib.MigRearm}, ib.QPPathMigState)
 	wantMigration(s, t, "there is nothing to arm", ib.MigMigrated, otherPeer)
+}
+
+// All outstanding packets go again by the new path at once, with all retries: after the peer has
+// migrated, and after the application has.
+func TestMigrationRepeatsOutstanding(t *testing.T) {
+	for who, migrate := range map[string]func(*script.Script){
+		"the peer": func(s *script.Script) {
+			p := script.Ack(psn, 1)
+			p.MigReq = true
+			s.RecvFrom(p, otherPeer)
+		},
+		"the application": func(s *script.Script) {
+			s.Modify(ib.QPAttr{PathMigState: ib.MigMigrated}, ib.QPPathMigState)
+		},
+	} {
+		s := armed(t, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
+		s.Post(script.Send(100))
+		s.Advance(2*ackTimeout - 1)
+		s.Packets()
+		migrate(s)
+		wantMigrated(s, t)
+		got := map[wire.Opcode]ib.PSN{}
+		for _, p := range s.Packets() {
+			got[p.Opcode] = p.PSN
+		}
+		want := map[wire.Opcode]ib.PSN{wire.RCSendOnly: psn + 1, wire.RCAcknowledge: peerPSN - 1}
+		if !maps.Equal(got, want) || s.Dst != otherPeer {
+			t.Fatalf("%s: %v to %v", who, got, s.Dst)
+		}
+		s.Advance(1)
+		s.WantNoWC("the time-out was that of the old path")
+		s.Packets()
+		p := script.Ack(psn+1, 2)
+		p.MigReq = true
+		s.RecvFrom(p, otherPeer)
+		s.WantWC("done", 2, ib.WCSuccess)
+	}
+}
+
+// A packet by the alternate path whose PSN nobody expects is a stranger's.
+func TestMigrationIsNotGuessed(t *testing.T) {
+	s := armed(t)
+	s.Post(script.Send(100))
+	s.Packets()
+	far := []wire.Packet{
+		script.Request(wire.RCSendOnly, peerPSN+1<<18+1, nil),
+		script.Request(wire.RCSendOnly, peerPSN.Add(1<<24-1<<18-1), nil),
+		script.Ack(psn-1, 1), script.Ack(psn+2, 1),
+		script.Nak(psn+2, wire.NAKPSNSequence),
+		{BTH: wire.BTH{Opcode: wire.CNP, BECN: true}},
+	}
+	for i, p := range far {
+		p.MigReq = true
+		s.RecvFrom(p, otherPeer)
+		wantMigration(s, t, p.Opcode.String(), ib.MigArmed, script.Peer)
+		s.WantCount("a stranger's", roce.WrongSource, uint64(i+1))
+	}
+	p := script.Ack(psn, 1) // the newest one again
+	p.MigReq = true
+	s.RecvFrom(p, otherPeer)
+	wantMigrated(s, t)
 }

@@ -60,9 +60,13 @@ func (q *QP) Flow() qp.Flow {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
+	if path != nil {
+		path = path.WithECN(roce.ECT0)
+	}
+	before := q.Path
 	q.Apply(a, mask, path)
-	if mask&ib.QPAV != 0 && path != nil {
-		q.Path = path.WithECN(roce.ECT0)
+	if q.Path != before && q.Path != path {
+		q.migrated(now)
 	}
 	if mask&ib.QPRQPSN != 0 {
 		q.startResponder(a.RQPSN)
@@ -143,8 +147,12 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	if p.Opcode == wire.CNP {
 		service = wire.ServiceCNP
 	}
-	if !q.Admit(p, m, service) {
+	path := q.Path
+	if !q.Admit(p, m, service, q.MayMigrate() && q.expects(p)) {
 		return
+	}
+	if q.Path != path {
+		q.migrated(now)
 	}
 	if p.Opcode == wire.CNP {
 		q.handleCNP(now)

@@ -330,15 +330,15 @@ func (q *QP) repeat(now monotime.Time, psn ib.PSN, b *roce.Burst) {
 	}
 }
 
-// spendRetry takes one of retry_cnt. When none is left it changes to the alternate path, or ends
-// the queue pair without one.
+// spendRetry takes one of retry_cnt. When none is left it begins on the alternate path, or ends the
+// queue pair without one. It reports whether the caller has anything left to do.
 //
 // Spec: IBTA vol. 1, 9.9.2.4.1 (retry counters), 17.2.8.
 func (q *QP) spendRetry(now monotime.Time, v ib.VendorErr) bool {
 	r := &q.req
 	if r.retries == 0 && q.Migrate() {
-		r.retries = q.Attr.RetryCnt
-		return true
+		q.beginPath(now)
+		return false
 	}
 	if r.retries == 0 {
 		q.failOldest(now, ib.WCRetryExcErr, v)

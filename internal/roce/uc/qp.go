@@ -55,7 +55,8 @@ func (q *QP) setState(s ib.QPState) {
 
 // HandleInput takes one packet for this queue pair whose ICRC is right.
 func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
-	if !q.Admit(p, m, wire.ServiceUC) {
+	expected := q.MayMigrate() && roce.Near(p.PSN, q.resp.epsn, mostMissed)
+	if !q.Admit(p, m, wire.ServiceUC, expected) {
 		return
 	}
 	if q.State() == ib.QPErr {
@@ -65,6 +66,10 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	q.Established()
 	q.handleRequest(p)
 }
+
+// mostMissed bounds how many packets the path may lose for one by the alternate path to be
+// followed: a gigabyte in packets of 1,024 bytes.
+const mostMissed = 1 << 20
 
 // Doorbell handles posted work.
 func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }

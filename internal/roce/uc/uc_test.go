@@ -3,6 +3,7 @@
 package uc_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"verbena/ib"
@@ -278,4 +279,30 @@ func TestRateLimit(t *testing.T) {
 	s.WantPacket("at the rate", wire.UCSendLast, psn+1)
 	s.WantWC("done", 1, ib.WCSuccess)
 	s.WantIdle("nothing is held")
+}
+
+// A packet by the alternate path is followed only if its PSN is near the one expected.
+func TestMigrationIsNotGuessed(t *testing.T) {
+	s := script.New(t, newUC)
+	other := netip.MustParseAddr("192.0.2.7")
+	a := ib.QPAttr{PathMigState: ib.MigRearm, AltAH: ib.AHAttr{IsGlobal: true, GRH: ib.GRH{DGID: ib.GIDFromAddr(other)}}}
+	s.Machine.SetAlternate(roce.NewPath(script.Local, 9, &a.AltAH.GRH))
+	s.Modify(a, ib.QPAltPath|ib.QPPathMigState)
+	s.PostRecv(0, 100)
+	s.Recv(request(wire.UCSendOnly, peerPSN, nil)) // MigReq 0: the peer is in REARM, too
+	expected := ib.PSN(peerPSN).Add(1)
+	for _, test := range []struct {
+		psn  ib.PSN
+		want netip.Addr
+	}{
+		{expected.Add(1<<20 + 1), script.Peer}, {expected.Add(1<<24 - 1<<20 - 1), script.Peer},
+		{expected.Add(1 << 20), other},
+	} {
+		p := request(wire.UCSendOnly, test.psn, nil)
+		p.MigReq = true
+		s.RecvFrom(p, other)
+		if got := s.Machine.CurrentPath().Dst; got != test.want {
+			t.Errorf("PSN %v: path to %v, want %v", test.psn, got, test.want)
+		}
+	}
 }

@@ -65,7 +65,7 @@ func (q *QP) setState(s ib.QPState) {
 
 // HandleInput takes one packet for this queue pair whose ICRC is right.
 func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
-	if !q.Admit(p, m, wire.ServiceUD) {
+	if !q.Admit(p, m, wire.ServiceUD, false) {
 		return
 	}
 	if q.State() == ib.QPErr {
