@@ -15,7 +15,7 @@ import wire "verbena/internal/wire/rsocket"
 // rsocket.
 
 // BulkMessage is the mean length from which messages are long.
-const BulkMessage = 4 << 10
+const BulkMessage = 4096
 
 // MayGrowReceive reports whether the stream is better off with a large receive buffer, and would
 // use it at once.
