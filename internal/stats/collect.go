@@ -39,30 +39,34 @@ const (
 // dead ones removed. A directory that does not exist means no process; one that others may write in
 // is an error.
 func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
-	return collect(ctx, dir, "")
+	all, _, err := collect(ctx, dir, "")
+	return all, err
 }
 
 // CollectIn is Collect for the processes of a network namespace.
 func CollectIn(ctx context.Context, dir, namespace string) ([]Snapshot, error) {
-	return collect(ctx, dir, namespace+"-")
+	all, _, err := collect(ctx, dir, namespace+"-")
+	return all, err
 }
 
 // collect asks every process whose socket in dir begins with prefix, several at once: those that
-// are stopped delay no others. After ctx's end it returns the snapshots that came in time, and an
-// error.
-func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error) {
+// are stopped delay no others. The names are those of the processes that answered. After ctx's end
+// it returns the snapshots that came in time, and an error.
+func collect(ctx context.Context, dir, prefix string) (all []Snapshot, names map[string]bool,
+	err error) {
 	if err := trusted(dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	names = map[string]bool{}
 	var asked sync.WaitGroup
-	var mu sync.Mutex // of answers
+	var mu sync.Mutex // of answers and names
 	var answers []*Snapshot
 	room := make(chan struct{}, askedAtOnce)
 	for _, e := range entries {
@@ -75,6 +79,7 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error
 			if s, err := ask(ctx, filepath.Join(dir, e.Name())); err == nil {
 				mu.Lock()
 				answers = append(answers, &s)
+				names[strings.TrimSuffix(e.Name(), suffix)] = true
 				mu.Unlock()
 			}
 		})
@@ -86,9 +91,9 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error
 	}
 	// A socket's deadline, which is ctx's where that is nearer, may come before ctx notices.
 	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
-		return all, context.DeadlineExceeded
+		return all, names, context.DeadlineExceeded
 	}
-	return all, ctx.Err()
+	return all, names, ctx.Err()
 }
 
 func ask(ctx context.Context, path string) (Snapshot, error) {

@@ -16,9 +16,10 @@
 // removes those on which no process listens, and Serve those that have the name of a process
 // id, which processes without a slot use.
 //
-// A living process keeps its last snapshot in <dir>/NS-7.last, memory that outlives it, each second
-// while its counters grow. One that ends makes <dir>/NS-7.TIME.ended of it, or another process does
-// that finds it dead: Ended returns these. They are kept for ten minutes, 64 at most.
+// A living process keeps its last snapshot in <dir>/NS-7.last, memory that outlives it: each second
+// while its counters grow, and before it answers. One that ends makes <dir>/NS-7.TIME.ended of it,
+// or another process does that finds it dead: Ended returns these. They are kept for ten minutes,
+// 64 at most.
 //
 // A process that ends adds its counters to <dir>/NS-DEVICE.port, for each device. Those of a killed
 // process come from its last snapshot. Port sums those and the answers of the living. No process

@@ -127,7 +127,7 @@ func Ports(dir, namespace string, devices []string) map[string]map[string]uint64
 		for device, counts := range left {
 			sum[device] = maps.Clone(counts)
 		}
-		all, err := collect(ctx, dir, namespace+"-")
+		all, _, err := collect(ctx, dir, namespace+"-")
 		for _, s := range all {
 			for _, d := range s.Devices {
 				if counts := sum[d.Name]; counts != nil {

@@ -40,7 +40,7 @@ func TestPortSumsProcesses(t *testing.T) {
 	serveAs("78-1", "roce_a", 1000) // of another network namespace
 	want(120)
 	first.Withdraw()
-	if err := Retire(dir, "77-1", sent("roce_a", 100)); err != nil {
+	if err := first.Retire(Snapshot{Devices: sent("roce_a", 100)}); err != nil {
 		t.Fatal(err)
 	}
 	want(120)

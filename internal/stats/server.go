@@ -79,16 +79,23 @@ func (s *Server) answer(snapshot func() Snapshot) {
 	k := keeper{pause: shortestPause}
 	for {
 		conn, err := s.listener.accept(k.pause)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			k.keep(s, snapshot)
-			continue
-		}
-		if err != nil {
+		asked := err == nil
+		if !asked && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
-		// A client that went away, or does not read, misses its answer.
-		_ = json.NewEncoder(conn).Encode(snapshot())
-		conn.Close()
+		began := time.Now()
+		now := snapshot()
+		// The record comes first: after a kill it is no older than the last answer.
+		if grown := k.keep(s, now); grown {
+			k.pause = min(max(shortestPause, keepShare*time.Since(began)), longestPause)
+		} else if !asked {
+			k.pause = min(2*k.pause, longestPause)
+		}
+		if asked {
+			// A client that went away, or does not read, misses its answer.
+			_ = json.NewEncoder(conn).Encode(now)
+			conn.Close()
+		}
 	}
 }
 
@@ -99,9 +106,7 @@ type keeper struct {
 }
 
 // keep keeps a snapshot if counters have grown since the last one.
-func (k *keeper) keep(s *Server, snapshot func() Snapshot) {
-	began := time.Now()
-	now := snapshot()
+func (k *keeper) keep(s *Server, now Snapshot) (grown bool) {
 	total := uint64(0)
 	for _, d := range now.Devices {
 		for _, c := range d.Counters {
@@ -109,8 +114,7 @@ func (k *keeper) keep(s *Server, snapshot func() Snapshot) {
 		}
 	}
 	if total == k.total {
-		k.pause = min(2*k.pause, longestPause)
-		return
+		return false
 	}
 	k.total = total
 	s.recordMu.Lock()
@@ -118,7 +122,7 @@ func (k *keeper) keep(s *Server, snapshot func() Snapshot) {
 		_ = s.record.write(now) // one that is too large is left out
 	}
 	s.recordMu.Unlock()
-	k.pause = min(max(shortestPause, keepShare*time.Since(began)), longestPause)
+	return true
 }
 
 // Withdraw removes the socket, for a process that is about to end without Close.

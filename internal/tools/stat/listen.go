@@ -48,7 +48,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) error {
 // metricsHandler answers scrapes.
 func metricsHandler(dir string) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{dir})
+	registry.MustRegister(&collector{dir: dir, kept: map[string]map[string]uint64{}})
 	mux := http.NewServeMux()
 	mux.Handle("GET "+metricsPath, promhttp.HandlerFor(registry,
 		promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes}))

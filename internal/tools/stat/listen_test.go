@@ -81,6 +81,35 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// A sum does not fall while a process is missed.
+func TestMetricsDoNotFall(t *testing.T) {
+	dir, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	handler := metricsHandler(dir)
+	server, err := stats.Serve(dir, "77-1", func() stats.Snapshot {
+		return stats.Snapshot{Devices: []stats.Device{{Name: "roce_eth0", Counters: []stats.Counter{{Name: "sent_pkts", Value: 7}}}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `node_infiniband_port_packets_transmitted_total{device="roce_eth0",port="1"} 7` + "\n"
+	if got := scraped(t, handler); !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
+	}
+	if err := server.Close(); err != nil { // it leaves nothing
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := scraped(t, handler); !strings.Contains(got, want) {
+		t.Errorf("then no %s in\n%s", want, got)
+	}
+}
+
 // expressions returns the queries of the dashboard, for all devices.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()

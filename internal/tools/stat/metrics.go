@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,13 +75,20 @@ var (
 )
 
 // collector answers a scrape with the counts of all processes of a directory.
-type collector struct{ dir string }
+type collector struct {
+	dir string // immutable
+
+	mu sync.Mutex
+	// kept has the highest sum of each device and name: a process that is missed for a while must
+	// not look like a restart of its counters. It is guarded by mu.
+	kept map[string]map[string]uint64
+}
 
 // Describe sends nothing: the names depend on the devices, so the registry checks no collector.
-func (c collector) Describe(chan<- *prometheus.Desc) {}
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c collector) Collect(to chan<- prometheus.Metric) {
+func (c *collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	sum, all, err := stats.Totals(ctx, c.dir)
@@ -88,11 +96,30 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.NewInvalidMetric(processes, err)
 		return
 	}
-	for device, counts := range sum {
+	for device, counts := range c.keep(sum) {
 		sendCounts(to, device, counts)
 	}
 	sendObjects(to, all)
 	sendPaths(to, all)
+}
+
+// keep returns the highest sums up to now.
+func (c *collector) keep(sum map[string]map[string]uint64) map[string]map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for device, counts := range sum {
+		if c.kept[device] == nil {
+			c.kept[device] = map[string]uint64{}
+		}
+		for name, v := range counts {
+			c.kept[device][name] = max(c.kept[device][name], v)
+		}
+	}
+	highest := map[string]map[string]uint64{}
+	for device, counts := range c.kept {
+		highest[device] = maps.Clone(counts)
+	}
+	return highest
 }
 
 // sendCounts sends the counters of a device.
