@@ -110,7 +110,10 @@ func (c *CompChannel) take() (*CQ, error) {
 			c.signal()
 		} else {
 			select {
-			case <-c.ready:
+			case <-c.ready: // of a goroutine that is about to wait for it, and then has nothing
+				if c.turn.CompareAndSwap(hasTurn, awaitsTurn) {
+					c.ctx.eng.NoteDue(-1)
+				}
 			default:
 			}
 		}
@@ -191,7 +194,7 @@ func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (
 		if a.Yield(); runtime.GOMAXPROCS(0) == 1 {
 			// Sleep keeps this processor for a while. With more processors the call would only
 			// wake another thread.
-			runtime.Gosched()
+			a.Gosched()
 		}
 		ok = a.Sleep(c.idle)
 	}

@@ -28,6 +28,35 @@ func TestLastEventOfAClosedChannel(t *testing.T) {
 	}
 }
 
+// A goroutine takes the event of another, which is about to wait. The other one is not due then.
+// (It was for ever, so that the goroutine that reads yielded in vain.)
+func TestTakenEventMakesNoGoroutineDue(t *testing.T) {
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	q, c := &CQ{}, &CompChannel{ctx: &Context{eng: e}, ready: make(chan struct{}, 1)}
+	for range 2 {
+		c.turn.Store(awaitsTurn) // the other one is about to wait
+		if c.put(q); e.Probe().Due() != 1 {
+			t.Fatalf("%d goroutines are due after an event", e.Probe().Due())
+		}
+		if got, err := c.take(); got != q || err != nil {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if n := e.Probe().Due(); n != 0 {
+			t.Errorf("%d goroutines are due without an event", n)
+		}
+		if c.turn.Load() != awaitsTurn {
+			t.Error("the other one does not wait")
+		}
+	}
+	if c.endTurn(); e.Probe().Due() != 0 {
+		t.Errorf("%d goroutines are due at last", e.Probe().Due())
+	}
+}
+
 // others is an input whose messages are for another channel than that of the goroutine that reads.
 type others struct {
 	to     *CompChannel

@@ -35,6 +35,9 @@ func (p Probe) AnswersWait() bool {
 	return false
 }
 
+// Due returns the number of goroutines that were woken and have not run since.
+func (p Probe) Due() int32 { return p.eng.readToken.due.Load() }
+
 // Delay makes the next Flush send an acknowledgement, as if it was delayed.
 func (p Probe) Delay(d *DelayedAck) bool { return d.lane.delayed.add(d) }
 

@@ -28,6 +28,7 @@ type ReadToken struct {
 	ready  [1]uint64    // of the goroutine that has the right
 	polls  uint64       // of the goroutine that has the right: polls of the process when it began
 	asleep atomic.Bool  // it is in Sleep, or about to be
+	yields atomic.Bool  // it lets others run
 	wakers atomic.Int32 // threads in WakeTokenHolder
 	due    atomic.Int32 // goroutines that were woken for their events and have not run since
 	spin   Spin         // of the goroutine that has the right
@@ -100,7 +101,7 @@ func (t *ReadToken) Sleep(stay func() bool) (ok bool) {
 	t.asleep.Store(true) // before BeginWait, which settles: see SettleBehindReader
 	if !t.eng.BeginWait() {
 		t.asleep.Store(false)
-		runtime.Gosched() // another thread may be reading, and need this core
+		t.Gosched() // another thread may be reading, and need this core
 		return true
 	}
 	ok = true
@@ -117,22 +118,38 @@ func (t *ReadToken) Sleep(stay func() bool) (ok bool) {
 // Yield lets the goroutines run that were woken for their events. Their answers wait for each
 // other, and for this one, which reads on: Collect and Sleep send them.
 func (t *ReadToken) Yield() {
-	for i := 0; i < yields && t.due.Load() > 0; i++ {
+	if t.due.Load() <= 0 {
+		return
+	}
+	t.yields.Store(true) // before the last one may have run: see SettleBehindReader
+	for i := 0; i < maxYields && t.due.Load() > 0; i++ {
 		runtime.Gosched()
 	}
+	t.yields.Store(false)
 }
 
-// yields bounds the turns that goroutines get before the network is read again: one may be held up.
-const yields = 4
+// maxYields bounds the turns that goroutines get before the network is read again: one may be held
+// up.
+const maxYields = 4
+
+// Gosched is runtime.Gosched.
+func (t *ReadToken) Gosched() {
+	t.yields.Store(true)
+	runtime.Gosched()
+	t.yields.Store(false)
+}
 
 // NoteDue adds n to the number of goroutines that were woken for their events and have not run
 // since.
 func (e *Engine) NoteDue(n int32) { e.readToken.due.Add(n) }
 
 // SettleBehindReader is Settle for a goroutine that is about to wait for its event, while another
-// has the right to read. If that is awake it will settle itself: before it sleeps, at the latest.
+// has the right to read. If that runs it will settle itself: before it sleeps, at the latest. If it
+// yields, goroutines that compute may have all processors for long. So the last of the goroutines
+// that were woken settles.
 func (e *Engine) SettleBehindReader() {
-	if e.readToken.asleep.Load() {
+	t := &e.readToken
+	if t.asleep.Load() || t.yields.Load() && t.due.Load() <= 0 {
 		e.Settle()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
 )
 
 // TestOneGoroutineReads has goroutines take the right to read in turns: one at a time has it, and
@@ -127,6 +128,64 @@ func TestTokenHolderSpins(t *testing.T) {
 		runtime.GOMAXPROCS(before)
 		if want := processors > 1; came != want || (reads > 0) != want {
 			t.Errorf("%d processors: %d reads", processors, reads)
+		}
+	}
+}
+
+// A goroutine that waits leaves its answer to the one that reads, but not if that may not run for
+// long: it sleeps, or yields to goroutines that compute. (Answers waited for 10 ms and more.)
+func TestAnswersBehindTheReader(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		asleep, yields bool
+		due            int32
+		settles        bool
+	}{
+		{"reads", false, false, 0, false},
+		{"sleeps", true, false, 0, true},
+		{"sleeps, others are due", true, false, 1, true},
+		{"yields", false, true, 0, true},
+		{"yields, others are due", false, true, 1, false},
+	} {
+		a, now := newAnswering(t), monotime.Time(0)
+		r := &a.eng.readToken
+		r.asleep.Store(c.asleep)
+		r.yields.Store(c.yields)
+		a.eng.NoteDue(c.due)
+		a.hear(now, 10)
+		if a.answer(&now, quick, 5) != 0 {
+			t.Fatal("5 answers to 10 messages do not wait")
+		}
+		if a.eng.SettleBehindReader(); a.flushed > 0 != c.settles {
+			t.Errorf("the goroutine that reads %s: flushed %d times", c.name, a.flushed)
+		}
+		r.asleep.Store(false)
+	}
+}
+
+// Goroutines see whether the one that reads yields.
+func TestTokenHolderShowsThatItYields(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a := <-e.ReadTokens()
+	defer a.Release()
+	for name, yield := range map[string]func(){"Yield": a.Yield, "Gosched": a.Gosched} {
+		e.NoteDue(1)
+		var seen atomic.Bool
+		go func() {
+			for !a.yields.Load() {
+				runtime.Gosched()
+			}
+			seen.Store(true)
+		}()
+		for !seen.Load() {
+			yield()
+		}
+		if e.NoteDue(-1); a.yields.Load() {
+			t.Errorf("%s has ended, and it seems to yield", name)
 		}
 	}
 }
