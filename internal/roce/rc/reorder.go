@@ -41,7 +41,8 @@ type keptRequest struct {
 // 1,024 bytes that 10 Gb/s carry in four round trips of 50 ms. A packet may be lost three times.
 const maxKept = 1 << 18
 
-// maxGaps bounds the gaps between the requests kept: to add one takes time in proportion.
+// maxGaps bounds the gaps between the requests kept, and the holes of a requester: to add one takes
+// time in proportion.
 const maxGaps = 1 << 15
 
 // ReorderBytes is the memory of a process for requests that arrive before their turn. One queue

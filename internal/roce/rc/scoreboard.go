@@ -132,6 +132,13 @@ func (b *scoreboard) fill(now monotime.Time, first, end ib.PSN, shortest monotim
 			b.lost -= n
 		}
 		before, after := h.First.Before(first), h.End.After(end)
+		if before && after && len(b.holes) >= maxGaps { // it is repeated as a whole
+			b.missing += n
+			if h.lost {
+				b.lost += n
+			}
+			break
+		}
 		switch {
 		case before && after:
 			rest := *h
@@ -188,7 +195,8 @@ func (b *scoreboard) rest() {
 }
 
 // merge takes in a SACK of a responder that expects psn, which is executed. A SACK can only fill
-// holes before upper: a late or false SACK makes none.
+// holes before upper: a late or false SACK makes none. Beyond maxGaps holes no hole is split, and
+// none is added: what has arrived there is repeated, or told of by a later SACK.
 func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 	shortest monotime.Duration) {
 	if !b.inUse() {
@@ -199,8 +207,8 @@ func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 	}
 	requests := b.before(psn)
 	out, i := append(b.spare[:0], b.holes[:requests]...), 0
-	for _, h := range b.holes[requests:] {
-		left := h.size()
+	for n, h := range b.holes[requests:] {
+		left, begin := h.size(), len(out)
 		piece := func(first, end ib.PSN) {
 			if first.Before(h.First) {
 				first = h.First
@@ -223,6 +231,10 @@ func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 			piece(s.Gaps[g].First, s.Gaps[g].End)
 		}
 		piece(s.Upper, h.End) // nor of this
+		if to := len(out) - 1; to > begin && len(out)+len(b.holes)-requests-n-1 > maxGaps {
+			out[begin].End = out[to].End
+			left, out = h.size()-out[begin].size(), out[:begin+1]
+		}
 		if left > 0 {
 			b.filled(now, &h, shortest)
 		}
@@ -231,9 +243,14 @@ func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 		if g.First.Before(b.upper) {
 			g.First = b.upper
 		}
-		if g.First.Before(g.End) {
-			out = append(out, hole{Gap: g, at: now})
+		if !g.First.Before(g.End) {
+			continue
 		}
+		if len(out) >= maxGaps {
+			s.Upper = g.First
+			break
+		}
+		out = append(out, hole{Gap: g, at: now})
 	}
 	b.spare, b.holes = b.holes, out
 	if s.Upper.After(b.upper) {
