@@ -42,6 +42,16 @@ func (e *end) wantMigration(want ib.MigState) {
 	}
 }
 
+// wantNoMigration wants a modification refused for its state of path migration.
+func (e *end) wantNoMigration(why string, a ib.QPAttr, mask ib.QPAttrMask) {
+	e.t.Helper()
+	err := e.qp.Modify(&a, mask)
+	var refused *verbs.Error
+	if !errors.As(err, &refused) || refused.Arg != "PathMigState" || refused.Err != syscall.EINVAL {
+		e.t.Errorf("%s: %v", why, err)
+	}
+}
+
 // message sends a message of several packets.
 func message(from, to *end, mark byte) {
 	t := from.t
@@ -71,12 +81,13 @@ func TestPathMigration(t *testing.T) {
 			alternate := ib.QPAttr{AltPortNum: 1, AltTimeout: 15, PathMigState: ib.MigRearm,
 				AltAH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid, SGIDIndex: index}}}
 			for _, e := range []*end{a, b} {
-				err := e.qp.Modify(&ib.QPAttr{PathMigState: ib.MigRearm}, ib.QPPathMigState)
-				var refused *verbs.Error
-				if !errors.As(err, &refused) || refused.Arg != "PathMigState" || refused.Err != syscall.EINVAL {
-					t.Errorf("no path is loaded: %v", err)
-				}
+				e.wantNoMigration("no path is loaded", ib.QPAttr{PathMigState: ib.MigRearm}, ib.QPPathMigState)
 				check(t, e.qp.Modify(&alternate, ib.QPAltPath|ib.QPPathMigState))
+				now := alternate
+				now.PathMigState = ib.MigMigrated
+				e.wantNoMigration("the peer is not armed", now, ib.QPPathMigState)
+				e.wantNoMigration("nor with a path", now, ib.QPAltPath|ib.QPPathMigState)
+				e.wantMigration(ib.MigRearm)
 				over, stop := context.WithCancel(t.Context())
 				stop()
 				e.ctx.AsyncEvent(over) // events are watched for from here on

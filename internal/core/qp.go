@@ -318,7 +318,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	if mask&ib.QPAV != 0 {
 		src = q.ctx.back.source(limits.GIDs, attr.AH.GRH.SGIDIndex)
 	}
-	if mask&(ib.QPAltPath|ib.QPPathMigState) != 0 {
+	if mask&ib.QPAltPath != 0 {
 		if err := q.loadAlternate(attr, mask, &limits); err != nil {
 			return err
 		}
@@ -330,6 +330,9 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	}
 	err = q.conn.Modify(attr, mask, src, func(cur ib.QPState) error {
 		_, err := q.ctx.info.CheckModify(q.init.Type, cur, attr, mask, &limits)
+		if err == nil && mask&ib.QPPathMigState != 0 {
+			err = q.checkMigration(attr.PathMigState, mask&ib.QPAltPath != 0)
+		}
 		return err
 	})
 	if err == nil && next == ib.QPReset {
@@ -338,22 +341,33 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	return err
 }
 
-// loadAlternate prepares the alternate path that a modification loads. One that arms needs such a
-// path, from it or from before.
+// loadAlternate prepares the alternate path that a modification loads.
 func (q *QP) loadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, limits *device.Limits) error {
-	if mask&ib.QPAltPath == 0 {
-		had, _ := q.Query()
-		if attr.PathMigState == ib.MigRearm && !had.AltAH.IsGlobal {
-			return invalid("PathMigState", "MigRearm without an alternate path: add QPAltPath")
-		}
-		return nil
-	}
 	c, ok := roce.ConnOf(q.conn)
 	if !ok {
 		return fail(syscall.EOPNOTSUPP, "mask", "devices of kind %v have no alternate paths",
 			q.ctx.info.Kind)
 	}
 	return c.LoadAlternate(attr, mask, q.ctx.back.source(limits.GIDs, attr.AltAH.GRH.SGIDIndex))
+}
+
+// checkMigration checks a modification of the state of path migration, which loads an alternate
+// path or does not. The caller holds the lock: a packet may arm the queue pair, or migrate.
+func (q *QP) checkMigration(s ib.MigState, loads bool) error {
+	c, ok := roce.ConnOf(q.conn)
+	var had ib.MigState
+	if ok {
+		var loaded bool
+		had, loaded = c.Migration()
+		loads = loads || loaded
+	}
+	switch {
+	case s == ib.MigRearm && !loads:
+		return invalid("PathMigState", "MigRearm without an alternate path: add QPAltPath")
+	case s == ib.MigMigrated && had == ib.MigRearm:
+		return invalid("PathMigState", "MigMigrated before the peer is armed: wait for MigArmed")
+	}
+	return nil
 }
 
 // listenAll makes a UD queue pair reachable at, and able to send from, every

@@ -39,8 +39,9 @@ type Conn struct {
 	peerSlot int      // the process that packets may come from in a ring
 	peerTag  uint32   // and the peer's packets carry it
 	question question
-	// guarded by mu: the path that the machine may change to; nil without one
-	alternate *roce.Path
+	// guarded by mu: the path that the machine may change to, nil without one, and the one that the
+	// next modification with QPAltPath loads
+	alternate, prepared *roce.Path
 
 	// guarded by mu: of a queue pair whose packets have a destination each
 	to    destination // of the packets that ring is for
@@ -104,8 +105,10 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 		out = c.roce.ringTo(src, path.Dst, attr.DestQPN)
 	}
 	return func(now monotime.Time) {
+		c.noteMigration()
 		c.locate(attr, mask, path, out)
 		if mask&ib.QPAltPath != 0 {
+			c.alternate = c.prepared
 			c.packets.SetAlternate(c.alternate)
 		}
 		c.packets.Modify(now, attr, mask, path)
@@ -126,15 +129,18 @@ func (c *Conn) LoadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr
 		return err
 	}
 	c.Lock()
-	c.alternate = roce.NewPath(src.WithZone(""), port, &attr.AltAH.GRH)
+	c.prepared = roce.NewPath(src.WithZone(""), port, &attr.AltAH.GRH)
 	c.Unlock()
 	return nil
 }
 
 // noteMigration takes over the path to which the machine has changed.
 func (c *Conn) noteMigration() {
-	if p := c.packets.CurrentPath(); p != nil && c.path != nil &&
-		p.Src == c.alternate.Src && p.Dst == c.alternate.Dst && *p != *c.path {
+	if c.alternate == nil || c.path == nil {
+		return
+	}
+	p := c.packets.CurrentPath()
+	if p != nil && (p.Src != c.path.Src || p.Dst != c.path.Dst) {
 		c.path, c.alternate, c.question = c.alternate, nil, question{}
 		c.tag, c.peerTag = pathTag(c.path.Src, c.path.Dst), pathTag(c.path.Dst, c.path.Src)
 	}
@@ -156,6 +162,14 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 	if mask&ib.QPAltPath != 0 {
 		c.ring = nil // packets of a ring have one path
 	}
+}
+
+// Migration returns the state of path migration, and whether an alternate path is loaded. The
+// caller holds the lock.
+func (c *Conn) Migration() (s ib.MigState, loaded bool) {
+	var a ib.QPAttr
+	c.packets.Query(&a)
+	return a.PathMigState, a.AltAH.IsGlobal
 }
 
 // Bind makes a queue pair reachable at a local address and able to send from it. It returns the UDP
@@ -233,9 +247,7 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 		c.flushDatagrams(now)
 		return
 	}
-	if c.alternate != nil {
-		c.noteMigration()
-	}
+	c.noteMigration()
 	for !c.Closed() {
 		o := c.ring
 		switch {
