@@ -80,7 +80,7 @@ func drawAll(file, dir string) (drawn []string, err error) {
 
 // machine says where and when something was measured, and with which versions.
 func machine(at time.Time) string {
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // Linux has it, and make bench is for Linux
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // make bench is for Linux
 	return fmt.Sprintf("%s, %d cores, Linux %s, verbena %s, %s, %s", processor(), runtime.NumCPU(),
 		strings.TrimSpace(string(kernel)), version.String(), runtime.Version(),
 		at.Format(time.DateOnly))
