@@ -112,5 +112,6 @@ func ask(ctx context.Context, path string) (Snapshot, error) {
 	conn.SetReadDeadline(deadline)
 	var s Snapshot
 	err = json.NewDecoder(io.LimitReader(conn, maxSnapshotBytes)).Decode(&s)
+	s.printable()
 	return s, err
 }

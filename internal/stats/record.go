@@ -78,5 +78,6 @@ func parseRecord(b []byte) (s Snapshot, err error) {
 			s, newest, err = one, sequence, nil
 		}
 	}
+	s.printable()
 	return s, err
 }

@@ -91,3 +91,40 @@ func TestRecordIsAsNewAsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// The command of a process moves no cursor of the terminal that shows it.
+func TestSnapshotsArePrintable(t *testing.T) {
+	dir := shortDir(t)
+	const bad = "a\x1b[2J\n\u009b1mé"
+	s, err := Serve(dir, "77-1", func() Snapshot {
+		return Snapshot{PID: 1, Command: bad, Version: bad, Identifiers: []Identifier{{State: bad}},
+			Devices: []Device{{Name: bad, NetDev: bad, Counters: []Counter{{bad, 1}}, QueuePairs: []QueuePair{{State: bad, Counters: []Counter{{bad, 1}}}}}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all, err := Collect(t.Context(), dir)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "77-1"+recordSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := parseRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Snapshot{all[0], kept} {
+		d := s.Devices[0]
+		for _, got := range []string{s.Command, s.Version, d.Name, d.NetDev, d.Counters[0].Name, d.QueuePairs[0].State, d.QueuePairs[0].Counters[0].Name} {
+			if got != "a?[2J??1mé" {
+				t.Errorf("%q", got)
+			}
+		}
+	}
+	if got := all[0].Identifiers[0].State; got != "a?[2J??1mé" {
+		t.Errorf("%q", got)
+	}
+}

@@ -33,6 +33,9 @@ func (r *rates) note(all []stats.Snapshot) {
 	*r = rates{at: map[process]time.Time{}, counts: map[counter]uint64{}}
 	for i := range all {
 		s := &all[i]
+		if !s.Ended.IsZero() {
+			continue // a living process may have its number and command
+		}
 		r.at[processOf(s)] = s.Time
 		for _, d := range s.Devices {
 			for _, c := range d.Counters {
@@ -64,6 +67,9 @@ func (r *rates) ofQueuePair(s *stats.Snapshot, device string, q stats.QueuePair,
 }
 
 func (r *rates) growth(s *stats.Snapshot, c counter, now uint64) (rate float64, ok bool) {
+	if !s.Ended.IsZero() {
+		return 0, false
+	}
 	before, ok := r.counts[c]
 	took := s.Time.Sub(r.at[c.of]).Seconds()
 	if !ok || took <= 0 || now < before {

@@ -37,6 +37,11 @@ process id, command, device, state or peer. q quits.`,
   verbena top -d roce_lo --interval 500ms`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.device != "" {
+				if _, err := cli.FindDevice(f.device); err != nil {
+					return err
+				}
+			}
 			if peer != "" {
 				addr, err := netip.ParseAddr(peer)
 				if err != nil {
@@ -76,6 +81,7 @@ type top struct {
 	dir      string
 	interval time.Duration
 	app      *tview.Application
+	ended    chan struct{} // closed when the application has ended
 
 	list   *tview.Table
 	title  *tview.TextView
@@ -90,7 +96,8 @@ type top struct {
 
 func newTop(f filter, dir string, interval time.Duration) *top {
 	t := &top{filter: f, dir: dir, interval: interval, app: tview.NewApplication(),
-		list: tview.NewTable(), title: tview.NewTextView(), input: tview.NewInputField()}
+		ended: make(chan struct{}),
+		list:  tview.NewTable(), title: tview.NewTextView(), input: tview.NewInputField()}
 	t.list.SetFixed(1, 0).SetSelectable(true, false).SetSelectedFunc(t.open)
 	t.list.SetInputCapture(t.key)
 	t.input.SetLabel(" filter: ").SetChangedFunc(func(text string) {
@@ -114,6 +121,7 @@ func (t *top) run(ctx context.Context, screen tcell.Screen) error {
 	polled := make(chan error, 1)
 	go func() { polled <- t.poll(ctx) }()
 	err := t.app.SetScreen(screen).SetRoot(t.layout, true).SetFocus(t.list).Run()
+	close(t.ended)
 	interrupted := ctx.Err()
 	cancel()
 	pollErr := <-polled
@@ -126,6 +134,7 @@ func (t *top) run(ctx context.Context, screen tcell.Screen) error {
 // poll asks the processes until ctx ends.
 func (t *top) poll(ctx context.Context) error {
 	defer t.app.Stop()
+	t.update(func() {}) // Stop before Run would have Run make another screen
 	var last []stats.Snapshot
 	for {
 		all, err := stats.Collect(ctx, t.dir)
@@ -139,7 +148,7 @@ func (t *top) poll(ctx context.Context) error {
 		before.note(last)
 		last = all
 		some := t.filter.of(all)
-		t.app.QueueUpdateDraw(func() {
+		t.update(func() {
 			t.all, t.before = some, before
 			t.draw()
 		})
@@ -148,6 +157,20 @@ func (t *top) poll(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(t.interval):
 		}
+	}
+}
+
+// update has the application call f and draw. An application that ends may drop the call, which
+// update does not wait for then.
+func (t *top) update(f func()) {
+	done := make(chan struct{})
+	go func() {
+		t.app.QueueUpdateDraw(f)
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-t.ended:
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,7 @@ type watched struct {
 	*testing.T
 	screen tcell.SimulationScreen
 	done   chan error
+	shown  atomic.Value // text of the draw before
 }
 
 // watch shows two busy processes.
@@ -96,18 +98,20 @@ func watch(t *testing.T) *watched {
 		}
 		t.Cleanup(func() { s.Close() })
 	}
-	w := &watched{t, tcell.NewSimulationScreen("UTF-8"), make(chan error, 1)}
+	w := &watched{T: t, screen: tcell.NewSimulationScreen("UTF-8"), done: make(chan error, 1)}
 	if err := w.screen.Init(); err != nil {
 		t.Fatal(err)
 	}
 	w.screen.SetSize(80, 24)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	go func() { w.done <- newTop(filter{}, dir, 100*time.Millisecond).run(ctx, w.screen) }()
+	view := newTop(filter{}, dir, 100*time.Millisecond)
+	view.app.SetAfterDrawFunc(func(tcell.Screen) { w.shown.Store(w.text()) })
+	go func() { w.done <- view.run(ctx, w.screen) }()
 	return w
 }
 
-// text returns the lines of the terminal.
+// text returns the lines of the terminal. Only the goroutine that draws may call it.
 func (w *watched) text() string {
 	cells, width, _ := w.screen.GetContents()
 	var b strings.Builder
@@ -125,7 +129,7 @@ func (w *watched) wants(all ...string) {
 	w.Helper()
 	text := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		text = w.text()
+		text, _ = w.shown.Load().(string)
 		missing := false
 		for _, s := range all {
 			missing = missing || !strings.Contains(text, s)
@@ -169,23 +173,88 @@ func TestTopOnATerminal(t *testing.T) {
 	w.screen.InjectKey(tcell.KeyEscape, 0, tcell.ModNone)
 	w.wants("2 processes", "lossy")
 	w.types("q")
-	if err := <-w.done; err != nil {
+	if err := w.end(); err != nil {
 		t.Error(err)
 	}
 }
 
-// An end from outside ends the view too.
-func TestTopEndsWithItsContext(t *testing.T) {
-	dir := t.TempDir()
+// end returns the error with which the view ends.
+func (w *watched) end() error {
+	w.Helper()
+	select {
+	case err := <-w.done:
+		return err
+	case <-time.After(patience):
+		w.Fatal("it does not end")
+		return nil
+	}
+}
+
+func TestTopRefusesUnknownDevice(t *testing.T) {
+	cmd := TopCommand()
+	cmd.SetArgs([]string{"-d", "roce_typo"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "roce_typo") {
+		t.Errorf("%v", err)
+	}
+}
+
+// onNothing returns a view of no processes, and its screen.
+func onNothing(t *testing.T) (*top, tcell.Screen) {
 	screen := tcell.NewSimulationScreen("UTF-8")
 	if err := screen.Init(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- newTop(filter{}, dir, time.Second).run(ctx, screen) }()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+	return newTop(filter{}, filepath.Join(t.TempDir(), "none"), time.Millisecond), screen
+}
+
+// ends waits for the end of a run or a poll.
+func ends(t *testing.T, done <-chan error) {
+	t.Helper()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// An end from outside ends the view too, also one before the view begins. A poll that is late does
+// not wait for the view.
+func TestTopEndsWithItsContext(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		view, screen := onNothing(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		if early {
+			cancel()
+		}
+		done := make(chan error, 2)
+		go func() { done <- view.run(ctx, screen) }()
+		cancel()
+		ends(t, done)
+		late, cancelLate := context.WithCancel(t.Context())
+		go func() { done <- view.poll(late) }()
+		time.AfterFunc(50*time.Millisecond, cancelLate) // it polls some times
+		ends(t, done)
+	}
+}
+
+// A process that has ended gives no rate to a living one of its number and command, as another
+// container has.
+func TestRatesAreOfTheLiving(t *testing.T) {
+	living, ended := busyProcesses(2), busyProcesses(9)
+	for i := range ended {
+		ended[i].Ended = ended[i].Time
+	}
+	var before rates
+	before.note(append(busyProcesses(1), ended...))
+	c := living[0].Devices[0].Counters[0]
+	if rate, ok := before.of(&living[0], "roce_lo", c); !ok || rate != 1000 {
+		t.Errorf("the living: %v, %v", rate, ok)
+	}
+	if rate, ok := before.of(&ended[0], "roce_lo", ended[0].Devices[0].Counters[0]); ok {
+		t.Errorf("the ended: %v", rate)
 	}
 }
