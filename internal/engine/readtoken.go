@@ -146,11 +146,13 @@ func (e *Engine) NoteDue(n int32) { e.readToken.due.Add(n) }
 // SettleBehindReader is Settle for a goroutine that is about to wait for its event, while another
 // has the right to read. If that runs it will settle itself: before it sleeps, at the latest. If it
 // yields, goroutines that compute may have all processors for long. So the last of the goroutines
-// that were woken settles.
+// that were woken sends the answers.
 func (e *Engine) SettleBehindReader() {
-	t := &e.readToken
-	if t.asleep.Load() || t.yields.Load() && t.due.Load() <= 0 {
+	switch t := &e.readToken; {
+	case t.asleep.Load():
 		e.Settle()
+	case t.yields.Load() && t.due.Load() <= 0:
+		e.sendAnswers() // acknowledgements may still leave with further answers
 	}
 }
 
