@@ -96,8 +96,8 @@ func TestCAnswersDatagramsOfGo(t *testing.T) {
 	}
 }
 
-// TestUdpongExchangesWithGo: rdma-core's udpong is the client. Its server answers the first message
-// of a client, and echoes the others with -T e, as a program in Go does.
+// TestUdpongExchangesWithGo: rdma-core's udpong is the client. With -T e it expects each message
+// back, which the program in Go sends.
 func TestUdpongExchangesWithGo(t *testing.T) {
 	program, err := exec.LookPath("udpong")
 	if err != nil {

@@ -44,7 +44,7 @@ static void resolve(void)
 	rdma_freeaddrinfo(res);
 	CHECK_FAILS(rdma_query_addrinfo(id, &res), ENOENT);
 
-	/* A name that is none: no event, and another try is possible. */
+	/* An unknown name: there is no event, and another try is possible. */
 	CHECK_FAILS(rdma_resolve_addrinfo(id, "localhost", NULL, &hints), EADDRNOTAVAIL);
 	CHECK_FAILS(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
 	hints.ai_flags = RAI_SA;
