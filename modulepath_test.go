@@ -105,6 +105,11 @@ func TestModulePath(t *testing.T) {
 			t.Errorf("docs/go.md has no line %q: %v %s", line, err, out)
 		}
 	}
+	for _, line := range []string{"module " + newPath + "/examples/grpc", "\t" + newPath + " v0.0.0", "replace " + newPath + " => "} {
+		if out, err := in("grep", "-F", line, "examples/grpc/go.mod"); err != nil {
+			t.Errorf("examples/grpc/go.mod has no line %q: %v %s", line, err, out)
+		}
+	}
 	git("commit", "-q", "-a", "-m", "moved")
 	must("bash", "scripts/module-path", newPath)
 	if out := git("status", "--porcelain"); out != "" {
