@@ -83,6 +83,9 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	h.forget = device.KeepInterfaces()
 	// `verbena stat` asks; without it everything else works.
 	h.stats, _ = stats.Serve("", h.engine.Name(), h.snapshot)
+	if h.stats != nil {
+		h.engine.OnStir(h.stats.Stirred)
+	}
 	theHost = h
 	serving.Store(h)
 	return h, nil

@@ -98,6 +98,10 @@ const roundsPerCall = 8
 // application poll or wait for arrivals. It must not block.
 func (e *Engine) OnRound(f func()) { e.onRound.Store(&f) }
 
+// OnStir sets a function that the background goroutine calls at each of its passes: soon after
+// anything that the process does, and not while it does nothing. It must not block.
+func (e *Engine) OnStir(f func()) { e.onStir.Store(&f) }
+
 func (g *background) start() {
 	g.done.Add(1)
 	go g.run()
@@ -117,6 +121,9 @@ func (g *background) run() {
 			if f := g.eng.onRound.Load(); f != nil {
 				(*f)()
 			}
+		}
+		if f := g.eng.onStir.Load(); f != nil {
+			(*f)()
 		}
 		now := monotime.Now()
 		g.eng.Settle()

@@ -69,6 +69,7 @@ type Engine struct {
 
 	onStranger atomic.Pointer[func()] // nil: not set
 	onRound    atomic.Pointer[func()] // nil: not set
+	onStir     atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
 	arrival    arrival
 	readToken  ReadToken

@@ -215,6 +215,23 @@ func TestRoundsAreReportedWhileThreadsPoll(t *testing.T) {
 	}
 }
 
+// The function of OnStir is called for whatever wakes the background goroutine, each time.
+func TestStirsAreReported(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var calls atomic.Int32
+	e.OnStir(func() { calls.Add(1) })
+	for i := range int32(3) {
+		e.bg.wake()
+		for calls.Load() <= i { // the test's time-out ends it
+			runtime.Gosched()
+		}
+	}
+}
+
 // slowRing calls a function when the background goroutine looks at it, between nap and read.
 type slowRing struct {
 	countRing

@@ -22,7 +22,7 @@ const (
 	mostEnded = 64
 	// settled is the age at which a record without a socket is a dead process's, where the process
 	// id says nothing: of another container, or of another process by now.
-	settled = 2 * longestPause
+	settled = 2 * time.Minute
 )
 
 // Ended returns the last snapshots of the processes of dir that have ended in the last ten minutes,

@@ -4,7 +4,6 @@ package stats
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,21 +17,13 @@ import (
 // others waiting.
 const replyTimeout = time.Second
 
-const (
-	// shortestPause is the time between two snapshots that are kept for the case that the process
-	// is killed, while its counters grow. Else the time doubles, up to longestPause.
-	shortestPause = time.Second
-	longestPause  = 64 * time.Second
-	// keepShare bounds the share of time that these snapshots take: of many queue pairs they are
-	// slow.
-	keepShare = 1000
-)
-
 // Server answers for this process until Close.
 type Server struct {
 	path     string
 	listener *listener
-	done     chan struct{} // closed when the goroutine has ended
+	snapshot func() Snapshot
+	recorder recorder
+	done     sync.WaitGroup // of the goroutines
 
 	recordMu sync.Mutex
 	record   *record // guarded by recordMu; nil without one, and once the process has ended
@@ -66,64 +57,45 @@ func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 		l.close()
 		return nil, err
 	}
-	s := &Server{path: path, listener: l, done: make(chan struct{})}
+	s := &Server{path: path, listener: l, snapshot: snapshot}
 	last := filepath.Join(dir, name+recordSuffix)
 	_ = buryOne(dir, name, true)     // a killed process's, whose name this one gets
 	s.record, _ = createRecord(last) // without it a kill loses the counters
-	go s.answer(snapshot)
+	s.done.Go(s.answer)
+	if s.record != nil {
+		s.done.Go(func() { s.recorder.run(shortestPause, s.keep) })
+	}
 	return s, nil
 }
 
-func (s *Server) answer(snapshot func() Snapshot) {
-	defer close(s.done)
-	k := keeper{pause: shortestPause}
+func (s *Server) answer() {
 	for {
-		conn, err := s.listener.accept(k.pause)
-		asked := err == nil
-		if !asked && !errors.Is(err, os.ErrDeadlineExceeded) {
+		conn, err := s.listener.accept()
+		if err != nil {
 			return
 		}
-		began := time.Now()
-		now := snapshot()
 		// The record comes first: after a kill it is no older than the last answer.
-		if grown := k.keep(s, now); grown {
-			k.pause = min(max(shortestPause, keepShare*time.Since(began)), longestPause)
-		} else if !asked {
-			k.pause = min(2*k.pause, longestPause)
-		}
-		if asked {
-			// A client that went away, or does not read, misses its answer.
-			_ = json.NewEncoder(conn).Encode(now)
-			conn.Close()
-		}
+		now := s.keep()
+		// A client that went away, or does not read, misses its answer.
+		_ = json.NewEncoder(conn).Encode(now)
+		conn.Close()
 	}
 }
 
-// keeper keeps snapshots for the case that the process is killed.
-type keeper struct {
-	pause time.Duration
-	total uint64 // of all counters, at the last one
-}
-
-// keep keeps a snapshot if counters have grown since the last one.
-func (k *keeper) keep(s *Server, now Snapshot) (grown bool) {
-	total := uint64(0)
-	for _, d := range now.Devices {
-		for _, c := range d.Counters {
-			total += c.Value
-		}
-	}
-	if total == k.total {
-		return false
-	}
-	k.total = total
+// keep returns a snapshot, and keeps it for the case that the process is killed.
+func (s *Server) keep() Snapshot {
 	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	now := s.snapshot()
 	if s.record != nil {
 		_ = s.record.write(now) // one that is too large is left out
 	}
-	s.recordMu.Unlock()
-	return true
+	return now
 }
+
+// Stirred notes that the process has done something, so that its last snapshot may be old. It takes
+// a nanosecond if nothing waits for that.
+func (s *Server) Stirred() { s.recorder.stir() }
 
 // Withdraw removes the socket, for a process that is about to end without Close.
 func (s *Server) Withdraw() { os.Remove(s.path) }
@@ -132,9 +104,10 @@ func (s *Server) Withdraw() { os.Remove(s.path) }
 // function is under way when it returns.
 func (s *Server) Close() error {
 	s.Withdraw()
+	s.recorder.end()
 	if !s.listener.end() {
 		return nil
 	}
-	<-s.done
+	s.done.Wait()
 	return s.listener.close()
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-	"time"
 
 	"verbena/internal/sys/fdtrack"
 )
@@ -40,15 +39,11 @@ func listen(path string) (*listener, error) {
 	return l, nil
 }
 
-// accept blocks until somebody asks, end is called, or d has passed: os.ErrDeadlineExceeded.
-func (l *listener) accept(d time.Duration) (io.WriteCloser, error) {
-	patience := syscall.NsecToTimeval(int64(d))
-	for first := true; ; first = false {
+// accept blocks until somebody asks, or end is called.
+func (l *listener) accept() (io.WriteCloser, error) {
+	for {
 		if fdtrack.Check() {
 			return nil, os.ErrClosed
-		}
-		if first {
-			_ = syscall.SetsockoptTimeval(l.fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &patience)
 		}
 		fd, _, err := syscall.Accept4(l.fd, syscall.SOCK_CLOEXEC)
 		switch err {
@@ -57,8 +52,6 @@ func (l *listener) accept(d time.Duration) (io.WriteCloser, error) {
 			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &timeout)
 			return os.NewFile(uintptr(fd), l.path), nil // one that blocks is not polled
 		case syscall.EINTR, syscall.ECONNABORTED:
-		case syscall.EAGAIN:
-			return nil, os.ErrDeadlineExceeded
 		default:
 			return nil, os.NewSyscallError("accept4", err)
 		}

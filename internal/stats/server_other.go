@@ -26,8 +26,8 @@ func listen(path string) (*listener, error) {
 	return &listener{unix}, nil
 }
 
-// accept blocks until somebody asks, or end is called. There is no record to write meanwhile.
-func (l *listener) accept(time.Duration) (io.WriteCloser, error) {
+// accept blocks until somebody asks, or end is called.
+func (l *listener) accept() (io.WriteCloser, error) {
 	conn, err := l.unix.Accept()
 	if err == nil {
 		conn.SetWriteDeadline(time.Now().Add(replyTimeout))
