@@ -127,7 +127,7 @@ deb: needs-deb build ## a Debian package in bin/, unpacked and tried
 	packaging/deb bin
 
 bench: needs-bench build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json
-	$(GO) build -o bin/verbena-bench ./cmd/verbena-bench
+	$(GO) build -ldflags '-X verbena/internal/version.stamp=$(VERSION)' -o bin/verbena-bench ./cmd/verbena-bench
 	bin/verbena-bench -o bench.json
 
 fuzz: ## every fuzz target with FUZZTIME inputs (50000x)

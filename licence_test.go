@@ -104,6 +104,7 @@ func TestPackagedLicencesAreComplete(t *testing.T) {
 			}
 		}
 	}
+	want = append(want, "github.com/go-analyze/charts/chartdraw/drawing/fonts") // have a licence of their own
 	out, err := exec.CommandContext(t.Context(), "bash", "packaging/licences").Output()
 	if err != nil {
 		t.Fatalf("packaging/licences: %v", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/ib"
+	"verbena/internal/tools/chart"
 	"verbena/internal/tools/cli"
 	"verbena/verbs"
 )
@@ -49,8 +50,9 @@ func Command() *cobra.Command {
 beside each what plain sockets, TCP, UCX or libfabric do: Verbena's own programs,
 unmodified C programs over its libraries, servers that sleep, MPI ranks that poll,
 an NTB link. A measure is left out where a program, a namespace or perf is missing.
-Rounds of both alternate; the median counts. Prints a table and writes a list of
-JSON objects: topic, name, value, unit, beside, baseline, ratio, goal, met, spread.
+Rounds of both alternate; the median counts. Prints a table and writes a JSON
+object: date, machine, versions and results, a list of objects with topic, name,
+value, unit, beside, baseline, ratio, goal, met, spread.
 
 A goal that is not met is no error: the exit status is 0 when all was measured.
 A measure that fails does not stop the others.`,
@@ -74,7 +76,8 @@ A measure that fails does not stop the others.`,
 	fs.StringVarP(&r.output, "output", "o", "bench.json",
 		"write the results to `FILE`; empty is nowhere")
 	fs.StringVar(&r.page, "page", "",
-		"write the table into `FILE` too, between its marks, as docs/performance.md has them")
+		"write the table and charts into `FILE` too, between its marks, as docs/performance.md"+
+			" has them")
 	fs.IntVar(&r.rounds, "rounds", 3, "measure `N` times, ours and the sockets' in turn")
 	fs.StringVar(&r.only, "only", "",
 		"only the measures, or the parts of the table, whose name matches `GLOB`, as '*one way*'"+
@@ -92,7 +95,7 @@ A measure that fails does not stop the others.`,
 
 func (r *run) check() error {
 	if r.page != "" { // before minutes have passed
-		if _, _, err := aroundTable(r.page); err != nil {
+		if err := checkPage(r.page); err != nil {
 			return err
 		}
 	}
@@ -196,8 +199,9 @@ func (r *run) all(ctx context.Context, out io.Writer) error {
 
 // write writes the results where they are wanted.
 func (r *run) write(results []Result) error {
+	report := &Report{chart.ThisMachine(), results}
 	if r.page != "" {
-		if err := writePage(r.page, results); err != nil {
+		if err := writePage(r.page, report); err != nil {
 			return err
 		}
 	}
@@ -208,7 +212,7 @@ func (r *run) write(results []Result) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(f, results), f.Close())
+	return errors.Join(report.write(f), f.Close())
 }
 
 // close removes the files of the measures.

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net/netip"
@@ -99,17 +100,21 @@ func takeStream(c *tcp.Conn) error {
 	}
 }
 
-// answerPings sends back as much as comes.
+// answerPings sends each message back. Their size comes first, in 8 bytes.
 func answerPings(c *tcp.Conn) error {
 	var v tcp.Vectors
-	in, out := [][]byte{make([]byte, pingBytes)}, [][]byte{make([]byte, pingBytes)}
+	head := make([]byte, 8)
+	if err := pollAll(c, &v, head); err != nil {
+		return err
+	}
+	message := make([]byte, min(binary.BigEndian.Uint64(head), mebibyte))
 	for {
-		if err := pollRead(c, &v, in); err == io.EOF {
+		if err := pollAll(c, &v, message); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if _, err := c.Writev(&v, out); err != nil {
+		if err := writeAll(c, &v, message); err != nil {
 			return err
 		}
 	}
@@ -129,6 +134,34 @@ func pollRead(c *tcp.Conn, v *tcp.Vectors, buf [][]byte) error {
 			runtime.Gosched()
 		}
 	}
+}
+
+// pollAll fills b, busy polling. An end within it is io.EOF, too.
+func pollAll(c *tcp.Conn, v *tcp.Vectors, b []byte) error {
+	for empty := 1; len(b) > 0; empty++ {
+		n, err := c.Readv(v, [][]byte{b})
+		if err != nil {
+			return err
+		}
+		if b = b[n:]; n == 0 && empty%yieldPolls == 0 {
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
+
+// writeAll writes b, busy polling.
+func writeAll(c *tcp.Conn, v *tcp.Vectors, b []byte) error {
+	for len(b) > 0 {
+		n, err := c.Writev(v, [][]byte{b})
+		if err != nil {
+			return err
+		}
+		if b = b[n:]; n == 0 {
+			runtime.Gosched()
+		}
+	}
+	return nil
 }
 
 // dialTCP connects to a tcpServer.
@@ -158,47 +191,50 @@ func dialTCP(local netip.Addr, to netip.AddrPort) (*tcp.Conn, error) {
 	return c, nil
 }
 
-// tcpStream writes messages of a size one after the other, until the peer has
-// read the last one, and returns 10^6 bytes a second.
+// tcpStream measures a stream of messages for a round.
 func tcpStream(size int) func(context.Context, *run) (float64, error) {
-	return func(ctx context.Context, r *run) (rate float64, err error) {
-		err = r.raw(ctx, roleTCPStream, func(local netip.Addr, to netip.AddrPort) error {
-			c, err := dialTCP(local, to)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			var v tcp.Vectors
-			buf, sent := make([]byte, size), 0
-			start := monotime.Now()
-			end := start.Add(monotime.Duration(r.seconds) * monotime.Second)
-			for monotime.Now().Before(end) {
-				for off := 0; off < size; {
-					n, err := c.Writev(&v, [][]byte{buf[off:]})
-					if err != nil {
-						return err
-					}
-					if off += n; n == 0 {
-						runtime.Gosched()
-					}
-				}
-				sent += size
-			}
-			if err := c.CloseWrite(); err != nil {
-				return err
-			}
-			if err := pollRead(c, &v, [][]byte{buf}); err != io.EOF {
-				return errors.New("the server said something: " + strconv.Quote(string(buf[:1])))
-			}
-			rate = float64(sent) / monotime.Now().Sub(start).Seconds() / 1e6
-			return nil
-		})
-		return rate, err
+	return func(ctx context.Context, r *run) (float64, error) {
+		return r.tcpStream(ctx, size, monotime.Duration(r.seconds)*monotime.Second)
 	}
 }
 
-// tcpPing is the median of half the round trips.
-func tcpPing(ctx context.Context, r *run) (median float64, err error) {
+// tcpStream writes messages of a size one after the other, until the peer has
+// read the last one, and returns 10^6 bytes a second.
+func (r *run) tcpStream(ctx context.Context, size int, span monotime.Duration) (rate float64,
+	err error) {
+	err = r.raw(ctx, roleTCPStream, func(local netip.Addr, to netip.AddrPort) error {
+		c, err := dialTCP(local, to)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		var v tcp.Vectors
+		buf, sent := make([]byte, size), 0
+		start := monotime.Now()
+		for end := start.Add(span); monotime.Now().Before(end); sent += size {
+			if err := writeAll(c, &v, buf); err != nil {
+				return err
+			}
+		}
+		if err := c.CloseWrite(); err != nil {
+			return err
+		}
+		if err := pollRead(c, &v, [][]byte{buf}); err != io.EOF {
+			return errors.New("the server said something: " + strconv.Quote(string(buf[:1])))
+		}
+		rate = float64(sent) / monotime.Now().Sub(start).Seconds() / 1e6
+		return nil
+	})
+	return rate, err
+}
+
+// tcpPing measures round trips of messages as long as a SEND of 2 bytes.
+func tcpPing(ctx context.Context, r *run) (float64, error) {
+	return r.tcpPing(ctx, pingBytes, r.pings)
+}
+
+// tcpPing is the median of half the round trips of messages of a size, of at most 1 MiB, in µs.
+func (r *run) tcpPing(ctx context.Context, size, count int) (median float64, err error) {
 	err = r.raw(ctx, roleTCPPing, func(local netip.Addr, to netip.AddrPort) error {
 		c, err := dialTCP(local, to)
 		if err != nil {
@@ -206,14 +242,17 @@ func tcpPing(ctx context.Context, r *run) (median float64, err error) {
 		}
 		defer c.Close()
 		var v tcp.Vectors
-		in, out := [][]byte{make([]byte, pingBytes)}, [][]byte{make([]byte, pingBytes)}
-		times := make([]monotime.Duration, 0, r.pings)
-		for range r.pings {
+		if err := writeAll(c, &v, binary.BigEndian.AppendUint64(nil, uint64(size))); err != nil {
+			return err
+		}
+		in, out := make([]byte, size), make([]byte, size)
+		times := make([]monotime.Duration, 0, count)
+		for range count {
 			start := monotime.Now()
-			if _, err := c.Writev(&v, out); err != nil {
+			if err := writeAll(c, &v, out); err != nil {
 				return err
 			}
-			if err := pollRead(c, &v, in); err != nil {
+			if err := pollAll(c, &v, in); err != nil {
 				return err
 			}
 			times = append(times, monotime.Now().Sub(start)/2)

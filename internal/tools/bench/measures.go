@@ -39,6 +39,8 @@ const overUDP = "--no-local"
 // topics are the parts of the table.
 var topics = slices.Concat([]topic{
 	{"RoCEv2", groupsOf(roceMeasures...)},
+	{sizesTopic, sizeGroups()},
+	{lossTopic, lossGroups()},
 	{"Memory", groupsOf(memoryMeasures...)},
 	{"iWARP and TRP", groupsOf(iwarpMeasures...)},
 	{"C programs that poll", groupsOf(programMeasures...)},

@@ -13,9 +13,17 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"verbena/internal/tools/chart"
 )
 
-// Result is one line of bench.json.
+// Report is bench.json: a run, and the machine that it ran on.
+type Report struct {
+	chart.Machine
+	Results []Result `json:"results"`
+}
+
+// Result is one line of the table.
 type Result struct {
 	Topic    string   `json:"topic"` // the part of the table
 	Name     string   `json:"name"`
@@ -170,10 +178,10 @@ func quantity(v float64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// writeJSON writes bench.json.
-func writeJSON(w io.Writer, results []Result) error {
+// write writes bench.json.
+func (r *Report) write(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(results)
+	return enc.Encode(r)
 }

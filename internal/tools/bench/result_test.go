@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"verbena/internal/tools/chart"
 )
 
 func TestMedianAndSpread(t *testing.T) {
@@ -51,16 +53,25 @@ func TestGoalsBoundTheValueOrItsRatio(t *testing.T) {
 
 func TestJSONHasTheFieldsPromised(t *testing.T) {
 	var b bytes.Buffer
-	err := writeJSON(&b, []Result{
+	report := &Report{chart.Machine{Date: "2026-01-02", Cores: 3}, []Result{
 		summarize("topic", row{"WRITE", "MB/s", "sockets", goal{bound: 0.6, atLeast: true, ratio: true}}, []float64{3, 4, 5}, []float64{8}),
 		summarize("topic", row{"memory", "KiB", "sockets", goal{bound: 16}}, []float64{3}, nil),
-	})
-	if err != nil {
+	}}
+	if err := report.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	var got []map[string]any
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+	var all map[string]any
+	if err := json.Unmarshal(b.Bytes(), &all); err != nil {
 		t.Fatal(err)
+	}
+	for _, field := range []string{"date", "processor", "cores", "system", "verbena", "go"} {
+		if _, ok := all[field]; !ok {
+			t.Errorf("no %q in %v", field, all)
+		}
+	}
+	var got []map[string]any
+	for _, r := range all["results"].([]any) {
+		got = append(got, r.(map[string]any))
 	}
 	for _, field := range []string{"name", "value", "unit", "baseline", "ratio", "goal", "met", "spread"} {
 		for _, o := range got {

@@ -7,16 +7,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"image/color"
-	"math"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/go-analyze/charts/chartdraw"
+	"github.com/go-analyze/charts/chartdraw/drawing"
 )
 
 // Point is a place in a chart.
@@ -30,171 +24,139 @@ type Series struct {
 	Dashed bool // as those of peers are
 }
 
-// Axis is one axis of a chart.
-type Axis struct {
-	Label string
-	Log   bool
-	// Text is the label of a value; nil is its number.
-	Text func(float64) string
-}
-
 // Chart is a title, two axes, and lines.
 type Chart struct {
 	Title  string
 	Note   string // below: where it was measured
+	Text   string // the figures, for readers who do not see the lines
 	X, Y   Axis
 	Series []Series
 }
 
+// Sizes in pixels.
 const (
-	width       = 8 * vg.Inch
-	height      = 4.5 * vg.Inch
-	legendWidth = 2.6 * vg.Inch
-	noteHeight  = 0.3 * vg.Inch
+	width, height = 840, 440
+	topEdge       = 48 // the title's
+	bottomEdge    = 34 // the note's
+	leftEdge      = 14
+	axisEdge      = 36 // of the label of y
+	legendGap     = 22
+	legendMark    = 30 // length of the line before a name
+	legendStep    = 19
+	rightEdge     = 12
+)
+
+// Sizes of letters in points.
+const (
+	titleSize = 12
+	axisSize  = 8.5
+	smallSize = 7.5
 )
 
 // SVG returns the chart as a file.
-func (c *Chart) SVG() ([]byte, error) {
-	if len(c.Series) == 0 {
+func (c *Chart) SVG(theme Theme) ([]byte, error) {
+	places := c.values(func(p Point) float64 { return p.X })
+	if len(places) == 0 {
 		return nil, errors.New("chart: there is nothing to draw")
 	}
-	p := plot.New()
-	p.BackgroundColor = paper
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X.Label, c.Y.Label
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font,
-		&p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
-		&p.Legend.TextStyle.Font} {
-		f.Variant = "Sans"
-	}
-	p.Title.TextStyle.Font.Size, p.Legend.TextStyle.Font.Size = 13, 8
-	p.Title.Padding = vg.Points(8)
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
-	p.Add(grid)
-	legend := plot.NewLegend()
-	legend.TextStyle = p.Legend.TextStyle
-	legend.Top, legend.Left, legend.Padding = true, true, vg.Points(2)
-	for _, s := range c.Series {
-		if err := add(p, &legend, s, c.X.Log || c.Y.Log); err != nil {
-			return nil, fmt.Errorf("chart: %s: %w", s.Name, err)
-		}
-	}
-	c.scale(p)
-	canvas := vgsvg.New(width, height)
-	all := draw.New(canvas)
-	all.FillPolygon(paper, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
-	p.Draw(draw.Crop(all, vg.Points(8), -legendWidth, noteHeight, -vg.Points(8)))
-	legend.Draw(draw.Crop(all, width-legendWidth+vg.Points(10), 0, noteHeight, -vg.Points(30)))
-	note := p.Legend.TextStyle
-	all.FillText(note, vg.Point{X: vg.Points(10), Y: vg.Points(8)}, c.Note)
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
+	x, err := c.X.scale(places, false)
+	if err != nil {
 		return nil, err
 	}
-	return themed(b.Bytes(), c.Title), nil
+	y, err := c.Y.scale(c.values(func(p Point) float64 { return p.Y }), true)
+	if err != nil {
+		return nil, err
+	}
+	names := chartdraw.Style{FontStyle: chartdraw.FontStyle{FontSize: smallSize, FontColor: ink,
+		Font: chartdraw.GetDefaultFont()}}
+	line := chartdraw.Style{StrokeColor: ink, StrokeWidth: 1, FontStyle: names.FontStyle}
+	line.FontSize = axisSize
+	grid := chartdraw.Style{StrokeColor: faint, StrokeWidth: 1}
+	d := chartdraw.Chart{
+		Width: width, Height: height,
+		Background: chartdraw.Style{FillColor: paper, Padding: chartdraw.NewBox(topEdge, axisEdge,
+			c.legendWidth(names), bottomEdge)},
+		Canvas: chartdraw.Style{FillColor: paper},
+		XAxis: chartdraw.XAxis{Name: c.X.Label, NameStyle: line, Style: line, Range: x.extent(),
+			Ticks: x.marks, GridLines: x.grid(), GridMajorStyle: grid},
+		YAxis: chartdraw.YAxis{Style: chartdraw.Hidden(), Range: y.extent()},
+		// The secondary axis is the one on the left.
+		YAxisSecondary: chartdraw.YAxis{Name: c.Y.Label, NameStyle: line, Style: line,
+			Range: y.extent(), Ticks: y.marks, GridLines: y.grid(), GridMajorStyle: grid},
+	}
+	d.YAxisSecondary.NameStyle.TextRotationDegrees = 270
+	for _, s := range c.Series {
+		d.Series = append(d.Series, s.line(x, y))
+	}
+	d.Elements = []chartdraw.Renderable{c.words(names)}
+	var b bytes.Buffer
+	if err := d.Render(chartdraw.SVG, &b); err != nil {
+		return nil, fmt.Errorf("chart: %w", err)
+	}
+	return theme.finish(b.Bytes(), c.Title, c.Text), nil
 }
 
-// add draws one series and its entry in the legend.
-func add(p *plot.Plot, legend *plot.Legend, s Series, log bool) error {
-	points := make(plotter.XYs, 0, len(s.Points))
-	for _, at := range s.Points {
-		if log && (at.X <= 0 || at.Y <= 0) {
-			return fmt.Errorf("a logarithmic axis has no place for (%g, %g)", at.X, at.Y)
+// values are the distinct values of all points on an axis, ascending.
+func (c *Chart) values(of func(Point) float64) []float64 {
+	var v []float64
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			v = append(v, of(p))
 		}
-		points = append(points, plotter.XY{X: at.X, Y: at.Y})
 	}
-	slices.SortFunc(points, func(a, b plotter.XY) int {
+	slices.Sort(v)
+	return slices.Compact(v)
+}
+
+// line returns a series in the drawing's coordinates.
+func (s *Series) line(x, y *scale) chartdraw.Series {
+	points := slices.SortedFunc(slices.Values(s.Points), func(a, b Point) int {
 		return cmp.Compare(a.X, b.X)
 	})
-	line, dots, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	c := inks[s.Colour%len(inks)]
-	line.Color, line.Width = c, vg.Points(1.6)
-	dots.Color, dots.Shape, dots.Radius = c, draw.CircleGlyph{}, vg.Points(2.2)
+	colour := inks[s.Colour%len(inks)]
+	line := chartdraw.ContinuousSeries{Name: s.Name, YAxis: chartdraw.YAxisSecondary,
+		Style: chartdraw.Style{StrokeColor: colour, StrokeWidth: 2, DotColor: colour, DotWidth: 3}}
 	if s.Dashed {
-		line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-		dots.Shape = draw.RingGlyph{}
+		line.Style.StrokeDashArray, line.Style.StrokeWidth = []float64{5, 4}, 1.5
+		line.Style.DotWidth = 2
 	}
-	p.Add(line, dots)
-	legend.Add(s.Name, line, dots)
-	return nil
+	for _, p := range points {
+		line.XValues = append(line.XValues, x.place(p.X))
+		line.YValues = append(line.YValues, y.place(p.Y))
+	}
+	return line
 }
 
-// scale sets the axes. Those of x have a mark at each value.
-func (c *Chart) scale(p *plot.Plot) {
-	marks := map[float64]bool{}
+// legendWidth is the width of the legend with its margins.
+func (c *Chart) legendWidth(style chartdraw.Style) int {
+	r, widest := chartdraw.SVG(width, height), 0
 	for _, s := range c.Series {
-		for _, at := range s.Points {
-			marks[at.X] = true
+		widest = max(widest, chartdraw.Draw.MeasureText(r, s.Name, style).Width())
+	}
+	return legendGap + legendMark + widest*9/8 + rightEdge // letters of a reader may be wider
+}
+
+// words writes the title, the legend and the note.
+func (c *Chart) words(small chartdraw.Style) chartdraw.Renderable {
+	return func(r chartdraw.Renderer, canvas chartdraw.Box, _ chartdraw.Style) {
+		title := small
+		title.FontSize = titleSize
+		chartdraw.Draw.Text(r, c.Title, leftEdge, topEdge/2+6, title)
+		chartdraw.Draw.Text(r, c.Note, leftEdge, height-10, small)
+		left, y := canvas.Right+legendGap, canvas.Top+6
+		for _, s := range c.Series {
+			line := s.line(&scale{}, &scale{}).GetStyle()
+			line.GetStrokeOptions().WriteDrawingOptionsToRenderer(r)
+			r.MoveTo(left, y)
+			r.LineTo(left+legendMark-8, y)
+			r.Stroke()
+			chartdraw.Draw.Text(r, s.Name, left+legendMark, y+4, small)
+			y += legendStep
 		}
 	}
-	var ticks plot.ConstantTicks
-	for x := range marks {
-		ticks = append(ticks, plot.Tick{Value: x, Label: c.X.text(x)})
-	}
-	slices.SortFunc(ticks, func(a, b plot.Tick) int { return cmp.Compare(a.Value, b.Value) })
-	if len(ticks) <= maxMarks {
-		p.X.Tick.Marker = ticks
-	} else {
-		p.X.Tick.Marker = labelled{marker(c.X.Log), &c.X}
-	}
-	p.Y.Tick.Marker = labelled{marker(c.Y.Log), &c.Y}
-	if c.X.Log {
-		p.X.Scale = plot.LogScale{}
-	}
-	if c.Y.Log {
-		p.Y.Scale = plot.LogScale{}
-		p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
-		p.Y.Max = math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
-	} else {
-		p.Y.Min = 0
-	}
-	if p.X.Min == p.X.Max { // one point has no extent
-		p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2+1
-	}
-	if p.Y.Min == p.Y.Max {
-		p.Y.Max = p.Y.Min*10 + 1
-	}
 }
 
-// maxMarks is the number of marks that an axis has room for.
-const maxMarks = 12
-
-func marker(log bool) plot.Ticker {
-	if log {
-		return plot.LogTicks{}
-	}
-	return plot.DefaultTicks{}
+// placeholder is a colour that a theme replaces.
+func placeholder(role int) drawing.Color {
+	return drawing.Color{R: 1, G: 2, B: uint8(role + 3), A: 255}
 }
-
-// labelled gives marks the texts of an axis.
-type labelled struct {
-	plot.Ticker
-	axis *Axis
-}
-
-// Ticks implements plot.Ticker.
-func (l labelled) Ticks(least, most float64) []plot.Tick {
-	ticks := l.Ticker.Ticks(least, most)
-	for i := range ticks {
-		if ticks[i].Label != "" {
-			ticks[i].Label = l.axis.text(ticks[i].Value)
-		}
-	}
-	return ticks
-}
-
-func (a *Axis) text(v float64) string {
-	if a.Text != nil {
-		return a.Text(v)
-	}
-	return fmt.Sprintf("%.6g", v)
-}
-
-// Colours that themed replaces.
-var (
-	paper = color.RGBA{0xfe, 0xfe, 0xfe, 0xff}
-	faint = color.RGBA{0xe0, 0xe0, 0xe1, 0xff}
-)

@@ -6,40 +6,72 @@ import (
 	"bytes"
 	"fmt"
 	"html"
-	"image/color"
 	"strings"
+
+	"github.com/go-analyze/charts/chartdraw/drawing"
 )
 
-// inks are the colours of series on light paper.
-var inks = []color.RGBA{{0x00, 0x5f, 0xb8, 0xff}, {0xc2, 0x41, 0x0c, 0xff},
-	{0x0f, 0x76, 0x6e, 0xff}, {0x7e, 0x22, 0xce, 0xff}, {0xa1, 0x62, 0x07, 0xff},
-	{0xbe, 0x18, 0x5d, 0xff}, {0x3f, 0x62, 0x12, 0xff}, {0x47, 0x55, 0x69, 0xff}}
+// Theme chooses the colours of a file.
+type Theme int
 
-// darkInks are the same on dark paper.
-var darkInks = []string{"#58a6ff", "#ff9e64", "#4fd1c5", "#c792ea", "#e3c15a", "#ff7eb6", "#9ccc65",
-	"#a9b4c2"}
+const (
+	Either Theme = iota // light or dark, as the reader prefers
+	Light
+	Dark
+)
 
-// themed replaces the colours of a drawing by names, which have colours for light and dark.
-func themed(svg []byte, title string) []byte {
+// role is a use of colours.
+type role struct{ name, light, dark string }
+
+// roles have the colours of both themes. The lines are behind the first three.
+var roles = []role{
+	{"paper", "#ffffff", "#0d1117"}, {"grid", "#e0e0e0", "#30363d"}, {"ink", "#1f2328", "#e6edf3"},
+	{"line0", "#005fb8", "#58a6ff"}, {"line1", "#c2410c", "#ff9e64"},
+	{"line2", "#0f766e", "#4fd1c5"}, {"line3", "#7e22ce", "#c792ea"},
+	{"line4", "#a16207", "#e3c15a"}, {"line5", "#be185d", "#ff7eb6"},
+	{"line6", "#3f6212", "#9ccc65"}, {"line7", "#475569", "#a9b4c2"},
+}
+
+// Placeholders of the roles.
+var (
+	paper, faint, ink = placeholder(0), placeholder(1), placeholder(2)
+	inks              = linePlaceholders()
+)
+
+func linePlaceholders() (all []drawing.Color) {
+	for i := range roles[3:] {
+		all = append(all, placeholder(i+3))
+	}
+	return all
+}
+
+// finish puts the theme's colours into a drawing, and the words for readers who do not see it.
+func (t Theme) finish(svg []byte, title, text string) []byte {
 	var light, dark strings.Builder
-	name := func(old, name, onLight, onDark string) {
-		svg = bytes.ReplaceAll(svg, []byte(old), []byte("var(--"+name+")"))
-		fmt.Fprintf(&light, "--%s:%s;", name, onLight)
-		fmt.Fprintf(&dark, "--%s:%s;", name, onDark)
+	for i, r := range roles {
+		colour := "var(--" + r.name + ")"
+		switch t {
+		case Light:
+			colour = r.light
+		case Dark:
+			colour = r.dark
+		}
+		svg = bytes.ReplaceAll(svg, []byte(placeholder(i).String()), []byte(colour))
+		fmt.Fprintf(&light, "--%s:%s;", r.name, r.light)
+		fmt.Fprintf(&dark, "--%s:%s;", r.name, r.dark)
 	}
-	hex := func(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
-	name(hex(paper), "paper", "#ffffff", "#0d1117")
-	name(hex(faint), "grid", "#e0e0e0", "#30363d")
-	name("#000000", "ink", "#1f2328", "#e6edf3")
-	for i, c := range inks {
-		name(hex(c), fmt.Sprintf("line%d", i), hex(c), darkInks[i])
+	svg = bytes.ReplaceAll(svg, []byte("font-family:'Roboto Medium',sans-serif"),
+		[]byte("font-family:Helvetica,Arial,sans-serif"))
+	svg = bytes.ReplaceAll(svg, []byte("/><"), []byte("/>\n<"))
+	svg = bytes.ReplaceAll(svg, []byte("</text><"), []byte("</text>\n<"))
+	head := fmt.Sprintf("\n<title>%s</title>\n", html.EscapeString(title))
+	if text != "" {
+		head += fmt.Sprintf("<desc>%s</desc>\n", html.EscapeString(text))
 	}
-	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans"),
-		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
-	end := bytes.IndexByte(svg[bytes.Index(svg, []byte("<svg")):], '>') +
-		bytes.Index(svg, []byte("<svg")) + 1
-	style := fmt.Sprintf("\n<title>%s</title>\n<style>:root{%s}text{fill:var(--ink)}\n"+
-		"@media(prefers-color-scheme:dark){:root{%s}}</style>", html.EscapeString(title),
-		light.String(), dark.String())
-	return append(append(append([]byte{}, svg[:end]...), style...), svg[end:]...)
+	if t == Either {
+		head += fmt.Sprintf("<style>:root{%s}\n@media(prefers-color-scheme:dark){:root{%s}}"+
+			"</style>\n", light.String(), dark.String())
+	}
+	end := bytes.IndexByte(svg, '>') + 1
+	return append([]byte(string(svg[:end])+head), append(svg[end:], '\n')...)
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -213,5 +215,38 @@ func TestSilenceEndsALatencyTest(t *testing.T) {
 	_, _, err := bothWith(t, test, test, "--faults loss=100%", "-c UD -n 1000")
 	if err == nil || !strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), "4791") {
 		t.Errorf("client: %v", err)
+	}
+}
+
+// --plot draws all sizes. A server does not draw, and a file that cannot be is found out at once.
+func TestPlot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plot.svg")
+	for _, c := range []struct{ metric, want string }{{"bw", ">best 10 ms<"}, {"lat", ">typical<"}} {
+		out, serverErr, clientErr := both(t, test{"send", c.metric}, test{"send", c.metric}, "-c UD -a -m 1024 -n 20 --plot "+file)
+		if serverErr != nil || clientErr != nil {
+			t.Fatalf("server %v, client %v", serverErr, clientErr)
+		}
+		svg, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{c.want, ">8<", ">1 Ki<", "path MTU 1024", "UD", "cores", "prefers-color-scheme:dark"} {
+			if !strings.Contains(string(svg), want) {
+				t.Errorf("%s: the plot has no %q", c.metric, want)
+			}
+		}
+		if points := strings.Count(string(svg), "<circle"); points != 2*strings.Count(out, `"bytes"`) {
+			t.Errorf("%s: %d points of\n%s", c.metric, points, out)
+		}
+	}
+	o, err := parse(t, "send", "bw", "-a --plot "+filepath.Join(file, "below"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runServer(t.Context(), o, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--plot") {
+		t.Errorf("a server: %v", err)
+	}
+	if _, err := o.plotFile(); err == nil || !strings.Contains(err.Error(), "--plot") {
+		t.Errorf("a file below a file: %v", err)
 	}
 }

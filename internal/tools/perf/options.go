@@ -128,6 +128,7 @@ type options struct {
 	gbits      bool
 	json       bool
 	csv        bool
+	plot       string // a file
 
 	patience  time.Duration  // how long a connection by -R may take to come about
 	listening func(net.Addr) // if set: called when the server can be reached
@@ -174,6 +175,10 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	}
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.csv, "csv", false, "print comma-separated values")
+	if o.sizeFlag != nil {
+		fs.StringVar(&o.plot, "plot", "",
+			"draw the results of --all, of a client, into `FILE` as SVG")
+	}
 	o.dev.WireFlags(fs)
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "rdmacm" {
@@ -245,6 +250,8 @@ func (o *options) checkTogether() error {
 			"send lat")
 	case o.test == sendLatency && (o.cqMod < 1 || o.cqMod > latencyDepth):
 		return cli.Usagef("--cq-mod %d: 1 to %d SENDs", o.cqMod, latencyDepth)
+	case o.plot != "" && !o.all:
+		return cli.Usagef("--plot: it draws results by size; add --all")
 	case o.json && o.csv:
 		return cli.Usagef("--json and --csv exclude each other")
 	}

@@ -103,6 +103,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{"write", "bw", "-x 300", "--gid-index 300"},
 		{"send", "lat", "-Q 99", "--cq-mod 99"},
 		{"write", "bw", "--json --csv", "exclude each other"},
+		{"write", "bw", "--plot f.svg", "add --all"},
 		{"write", "bw", "-a -q 4096", "MiB of memory"},
 		{"write", "lat", "-e", "makes no completion"},
 		{"write", "bw", "-c DC", `"DC" is not RC, UC or UD`},

@@ -48,13 +48,16 @@ func bwRow(size int, r BWResult, gbits bool) BWRow {
 type reporter struct {
 	w    io.Writer
 	o    *options
-	mtu  int   // path MTU in bytes, known when connected
 	rows []any // BWRow or LatResult
+
+	// known when connected
+	device string
+	mtu    int // path MTU in bytes
 }
 
 // begin prints the lines above the results.
 func (r *reporter) begin(device string, local, remote *Offer) {
-	r.mtu = r.o.pathMTU(local.MTU, remote.MTU).Bytes()
+	r.device, r.mtu = device, r.o.pathMTU(local.MTU, remote.MTU).Bytes()
 	if r.o.format() != formatTable {
 		return
 	}

@@ -4,6 +4,7 @@ package perf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -26,6 +27,9 @@ func gidText(g GIDText) string { return netip.AddrFrom16(g).Unmap().String() }
 
 // runServer waits for one client and runs the measurement that it asks for.
 func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
+	if o.plot != "" {
+		return cli.Usagef("--plot: the client draws; name the server, or leave it out")
+	}
 	l, err := cli.Listen(ctx, o.port)
 	if err != nil {
 		return err
@@ -92,6 +96,11 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 		return err
 	}
 	defer conn.Close()
+	plot, err := o.plotFile() // before anything is measured
+	if err != nil {
+		return err
+	}
+	defer plot.Close() // or nothing
 	s := &session{o: o, ctl: newControl(conn), e: e, report: reporter{w: out, o: o}, errOut: errOut}
 	defer s.ctl.closeWith(ctx)()
 	hello := o.hello()
@@ -110,7 +119,10 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if err := s.ctl.send(&Message{Kind: kindBye}); err != nil {
 		return err
 	}
-	return s.report.end()
+	if err := s.report.end(); err != nil || plot == nil {
+		return err
+	}
+	return errors.Join(s.report.draw(plot), plot.Close())
 }
 
 // connect exchanges offers and connects the queue pairs. The server offers
