@@ -56,15 +56,17 @@ type ConnOptions struct {
 func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
 	machine func(ib.QPN) qp.Machine) error {
 	e.Settle()
-	qpn, ok := e.conns.reserve()
+	lane := o.Lane
+	if lane == nil {
+		lane = e.FirstLane()
+	}
+	qpn, ok := e.conns.reserve(lane.Part())
 	if !ok {
 		return e.errNumbers()
 	}
 	c.counters, c.qpn, c.onEvent = o.Counters, qpn, o.OnEvent
 	c.init(e, t, o.Lock)
-	if o.Lane != nil {
-		c.lane = o.Lane
-	}
+	c.lane = lane
 	c.machine = machine(qpn)
 	e.conns.publish(c)
 	return nil

@@ -20,18 +20,25 @@ type connTable struct {
 	base  ib.QPN // of the process's slot
 	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
 	order qpnOrder
-	next  uint32 // position in order: numbers rotate, so none is reused soon
+	parts [Parts]connPart
 	count int
 
 	pass    func(iter.Seq[ib.QPN]) // nil: everything passes. Immutable after Engine.New
-	passed  uint32                 // numbers from next on that pass, and have not been given out
 	removed int                    // numbers that pass and have no queue pair any more
+}
+
+// connPart is a part of the numbers.
+type connPart struct {
+	next   uint32 // place in order: numbers rotate, so none is reused soon
+	used   bool   // numbers of it were asked for
+	passed uint32 // numbers from next on that pass, and have not been given out
 }
 
 const (
 	slotQPNs  = 1 << qpnBits // numbers in one of the 1,024 slots of the 24-bit space
-	connChunk = 64           // small: numbers lie anywhere in the slot
-	firstQPN  = 0x10         // below are the numbers with a fixed meaning
+	partQPNs  = 1 << placeBits
+	connChunk = 64   // small: numbers lie anywhere in the slot
+	firstQPN  = 0x10 // below are the numbers with a fixed meaning
 
 	// passAhead is the number of QPNs that pass the kernel's filter before they are given out. As
 	// many may still pass without an owner. So the filter is set only once in so many.
@@ -53,16 +60,34 @@ func (t *connTable) allot(n Numbers) {
 	t.limit = min(uint32(n.Last-t.base)+1, slotQPNs)
 	// A process that takes over a slot should not get packets sent to the last owner's numbers, nor
 	// those that strangers guess.
-	t.order.key, t.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
+	t.order.key = entropy.Uint64()
+	for i := range t.parts {
+		t.parts[i].next = rand.Uint32N(partQPNs)
+	}
+	t.parts[t.partOf(0)].used = true // most processes use no other
 	if t.pass = n.Pass; t.pass != nil {
 		t.tell()
 	}
 }
 
+// partOf returns the part of a Lane, by its number.
+func (t *connTable) partOf(lane int) int { return (lane + int(t.order.key%Parts)) % Parts }
+
 // tell makes the kernel pass packets for the numbers given out and for those that come next. t.mu
 // is held, or no other thread has t.
 func (t *connTable) tell() {
-	t.passed, t.removed = passAhead, 0
+	t.removed = 0
+	used := uint32(0)
+	for i := range t.parts {
+		if t.parts[i].used {
+			used++
+		}
+	}
+	for i := range t.parts {
+		if p := &t.parts[i]; p.used {
+			p.passed = passAhead / used
+		}
+	}
 	if t.pass == nil {
 		return
 	}
@@ -82,9 +107,12 @@ func (t *connTable) passing(yield func(ib.QPN) bool) {
 			}
 		}
 	}
-	for i := range uint32(passAhead) {
-		if !yield(ib.QPN(t.order.number((t.next + i) % slotQPNs))) {
-			return
+	for part := range t.parts {
+		p := &t.parts[part]
+		for i := range p.passed {
+			if !yield(ib.QPN(t.order.number(part, p.next+i))) {
+				return
+			}
 		}
 	}
 }
@@ -102,20 +130,33 @@ func (t *connTable) find(q ib.QPN) *Conn {
 	return nil
 }
 
-// reserve gives out a number; publish makes its connection findable.
-func (t *connTable) reserve() (ib.QPN, bool) {
+// reserve gives out a number, of a part if that has one left. publish makes its connection
+// findable.
+func (t *connTable) reserve(part int) (ib.QPN, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for i := range Parts {
+		if q, ok := t.reserveOf((part + i) % Parts); ok {
+			return q, true
+		}
+	}
+	return 0, false
+}
+
+// reserveOf gives out a number of a part. t.mu is held.
+func (t *connTable) reserveOf(part int) (ib.QPN, bool) {
 	if t.count >= int(t.limit-firstQPN) {
 		return 0, false
 	}
-	for {
-		if t.passed == 0 {
+	of := &t.parts[part]
+	for range partQPNs {
+		if of.passed == 0 {
+			of.used = true
 			t.tell()
 		}
-		t.passed--
-		i := t.order.number(t.next)
-		t.next = (t.next + 1) % slotQPNs
+		of.passed--
+		i := t.order.number(part, of.next)
+		of.next = (of.next + 1) % partQPNs
 		if i < firstQPN || i >= t.limit {
 			continue
 		}
@@ -130,6 +171,7 @@ func (t *connTable) reserve() (ib.QPN, bool) {
 			return t.base | ib.QPN(i), true
 		}
 	}
+	return 0, false
 }
 
 // reserved marks a number given out whose connection is still being made.

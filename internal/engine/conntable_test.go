@@ -14,10 +14,11 @@ import (
 // again, and an error when all are taken.
 func TestConnTableRotates(t *testing.T) {
 	const numbers = 700
-	tab := connTable{base: 5 << qpnBits, limit: firstQPN + numbers, next: slotQPNs - 3}
+	tab := connTable{base: 5 << qpnBits, limit: firstQPN + numbers}
+	tab.parts[0].next = partQPNs - 3
 	seen := map[ib.QPN]*Conn{}
 	for range numbers {
-		q, ok := tab.reserve()
+		q, ok := tab.reserve(0)
 		if !ok || seen[q] != nil || q>>qpnBits != 5 || q&(slotQPNs-1) < firstQPN {
 			t.Fatalf("number %v, %v", q, ok)
 		}
@@ -34,7 +35,7 @@ func TestConnTableRotates(t *testing.T) {
 		}
 		seen[q] = c
 	}
-	if _, ok := tab.reserve(); ok {
+	if _, ok := tab.reserve(0); ok {
 		t.Fatal("a number although all are taken")
 	}
 	for q, c := range seen {
@@ -43,10 +44,10 @@ func TestConnTableRotates(t *testing.T) {
 			t.Fatal("found after it was removed")
 		}
 	}
-	q, _ := tab.reserve()
+	q, _ := tab.reserve(0)
 	tab.remove(&Conn{qpn: q})
 	for range numbers - 1 {
-		if next, _ := tab.reserve(); next == q {
+		if next, _ := tab.reserve(0); next == q {
 			t.Fatalf("%v came again before the others", q)
 		}
 	}
@@ -61,12 +62,12 @@ func TestConnTableRotates(t *testing.T) {
 // every multicast packet carries.
 func TestLastSlotLacksMulticast(t *testing.T) {
 	tab := connTable{base: (1<<24>>qpnBits - 1) << qpnBits, limit: slotQPNs - 1}
-	for i := range uint32(slotQPNs) {
-		if tab.order.number(i) == slotQPNs-1 {
-			tab.next = i // whose turn it would be
+	for i := range uint32(partQPNs) {
+		if tab.order.number(Parts-1, i) == slotQPNs-1 {
+			tab.parts[Parts-1].next = i // whose turn it would be
 		}
 	}
-	if q, _ := tab.reserve(); q == ib.QPMulticast || q>>qpnBits != 1<<24>>qpnBits-1 {
+	if q, _ := tab.reserve(Parts - 1); q == ib.QPMulticast || q>>qpnBits != 1<<24>>qpnBits-1 {
 		t.Errorf("given out: %v", q)
 	}
 }
@@ -77,12 +78,12 @@ func TestLastSlotLacksMulticast(t *testing.T) {
 func TestNumbersAreNotGuessed(t *testing.T) {
 	tab, other := connTable{limit: slotQPNs}, connTable{limit: slotQPNs, order: qpnOrder{key: 1}}
 	differences, same := map[ib.QPN]int{}, 0
-	last, _ := tab.reserve()
+	last, _ := tab.reserve(0)
 	for range 100 {
-		q, _ := tab.reserve()
-		differences[(q-last)&(slotQPNs-1)]++
+		q, _ := tab.reserve(0)
+		differences[(q-last)&(partQPNs-1)]++
 		last = q
-		if o, _ := other.reserve(); o == q {
+		if o, _ := other.reserve(0); o == q {
 			same++
 		}
 	}
@@ -107,11 +108,12 @@ func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 			set.Add(q)
 		}
 	}}
+	tab.parts[0].used = true
 	tab.tell()
 	const numbers = 10 * passAhead
 	var all []*Conn
 	for range numbers {
-		q, _ := tab.reserve()
+		q, _ := tab.reserve(0)
 		c := &Conn{qpn: q}
 		tab.publish(c)
 		all = append(all, c)
@@ -138,5 +140,62 @@ func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	}
 	if share := float64(pass) / slotQPNs; share > 0.08 {
 		t.Errorf("%.0f %% of all numbers pass for one queue pair", 100*share)
+	}
+}
+
+// TestNumbersOfAPart: each part of a slot gives out all of its numbers, and no others. Then those
+// of another part come, until all have been given out.
+func TestNumbersOfAPart(t *testing.T) {
+	tab := connTable{limit: slotQPNs, order: qpnOrder{key: 7}}
+	seen := map[ib.QPN]bool{}
+	take := func(part, n, want int) {
+		t.Helper()
+		for range n {
+			q, ok := tab.reserve(part)
+			if !ok || seen[q] || int(q>>placeBits) != want {
+				t.Fatalf("%v, %v for part %d", q, ok, part)
+			}
+			seen[q] = true
+		}
+	}
+	take(2, 10, 2)
+	for part := range Parts {
+		n := partQPNs
+		switch part {
+		case 0:
+			n -= firstQPN
+		case 2:
+			n -= 10
+		}
+		take(part, n-10, part)
+	}
+	take(3, 10, 3)
+	take(3, 10, 0)
+	take(3, 10, 1)
+	take(3, 10, 2)
+	if q, ok := tab.reserve(1); ok {
+		t.Errorf("%v although all are taken", q)
+	}
+}
+
+// TestNumbersOfAllPartsPass is TestNumbersPassBeforeTheyAreGivenOut with Lanes of all parts.
+func TestNumbersOfAllPartsPass(t *testing.T) {
+	var set portshare.Numbers
+	told := 0
+	tab := connTable{limit: slotQPNs, pass: func(numbers iter.Seq[ib.QPN]) {
+		set, told = portshare.Numbers{}, told+1
+		for q := range numbers {
+			set.Add(q)
+		}
+	}}
+	tab.tell()
+	const numbers = 10 * passAhead
+	for i := range numbers {
+		if q, _ := tab.reserve(i % Parts); !set.Has(q) {
+			t.Fatalf("%v does not pass, the %dth", q, i)
+		}
+	}
+	if told > Parts*(numbers/passAhead+1)+1 {
+		t.Errorf("told %d times of %d numbers", told, numbers)
 	}
 }

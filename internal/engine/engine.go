@@ -52,7 +52,7 @@ type Engine struct {
 	readErrors atomic.Uint64
 
 	// all inputs; replaced under inputsMu
-	inputs   atomic.Pointer[[]Input]
+	inputs   atomic.Pointer[[]laneInput]
 	rings    atomic.Pointer[[]laneRing]
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
@@ -82,7 +82,7 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers()}
 	e.makeLanes()
-	e.inputs.Store(&[]Input{})
+	e.inputs.Store(&[]laneInput{})
 	e.rings.Store(&[]laneRing{})
 	e.sleepers.Store(&[]Sleeper{})
 	e.components.Store(&[]Component{})
@@ -213,38 +213,62 @@ func (e *Engine) RunOn(nodes []int) {
 // WakeBackground ends the background goroutine's sleep: there is a peer that it has not armed.
 func (e *Engine) WakeBackground() { e.bg.wake() }
 
+// laneInput is an input that is no ring. Threads that poll one of the Lanes read it.
+type laneInput struct {
+	Input
+	lanes LaneSet
+}
+
 // AddInput adds an input, which is read from now on.
-func (e *Engine) AddInput(in Input) {
+func (e *Engine) AddInput(in Input) { e.AddInputOf(in, AllLanes) }
+
+// AddInputOf adds an input, which is read from now on. Its packets are for queue pairs of some
+// Lanes.
+func (e *Engine) AddInputOf(in Input, lanes LaneSet) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
-	next := append(slices.Clone(*e.inputs.Load()), in)
+	next := append(slices.Clone(*e.inputs.Load()), laneInput{in, lanes})
 	e.inputs.Store(&next)
 	e.listSleepersLocked()
+}
+
+// SetLanes has threads that poll other Lanes read an input.
+func (e *Engine) SetLanes(in Input, lanes LaneSet) {
+	e.inputsMu.Lock()
+	defer e.inputsMu.Unlock()
+	next := slices.Clone(*e.inputs.Load())
+	for i := range next {
+		if next[i].Input == in {
+			next[i].lanes = lanes
+		}
+	}
+	e.inputs.Store(&next)
 }
 
 // RemoveInput removes an input, and stops it.
 func (e *Engine) RemoveInput(in Input) {
 	e.inputsMu.Lock()
-	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()), func(o Input) bool { return o == in })
+	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()),
+		func(o laneInput) bool { return o.Input == in })
 	e.inputs.Store(&next)
 	e.listSleepersLocked()
 	e.inputsMu.Unlock()
 	in.Stop()
 }
 
-// laneRing is a ring. If lane is not nil, its packets are for queue pairs of that Lane.
+// laneRing is a ring. Threads that poll one of the Lanes read it.
 type laneRing struct {
 	Ring
-	lane *Lane
+	lanes LaneSet
 }
 
 // AddRing adds a ring, which is read from now on.
-func (e *Engine) AddRing(r Ring) { e.addRing(r, nil) }
+func (e *Engine) AddRing(r Ring) { e.addRing(r, AllLanes) }
 
 // AddRing adds a ring, which is read from now on. Its packets are for queue pairs of l.
-func (l *Lane) AddRing(r Ring) { l.eng.addRing(r, l) }
+func (l *Lane) AddRing(r Ring) { l.eng.addRing(r, 1<<l.number) }
 
-func (e *Engine) addRing(r Ring, l *Lane) {
+func (e *Engine) addRing(r Ring, l LaneSet) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
 	next := append(slices.Clone(*e.rings.Load()), laneRing{r, l})
@@ -276,7 +300,7 @@ func (e *Engine) listSleepersLocked() {
 		}
 	}
 	for _, in := range *e.inputs.Load() {
-		if s, ok := in.(Sleeper); ok {
+		if s, ok := in.Input.(Sleeper); ok {
 			list = append(list, s)
 			hidden++
 		}

@@ -14,7 +14,7 @@ import (
 // the queue pairs of the queue have it too:
 //
 //	thread 1 ─ Lane.Poll ─► rings of its Lane ─┐
-//	                        rings of all Lanes ├─► other inputs
+//	                        rings of all Lanes ├─► other inputs: of its Lane, or of all
 //	thread 2 ─ Lane.Poll ─► rings of its Lane ─┘
 //
 // No thread has to poll a queue. A Lane that nobody polls is served by those that poll others.
@@ -31,7 +31,10 @@ type Lane struct {
 	// atomic, of the thread that polls; of several threads' looks some may be lost
 	looked atomic.Int64            // when the other Lanes were last looked at
 	seen   [MaxLanes]atomic.Uint64 // their polls then
-	serves atomic.Uint32           // a bit for each Lane that nobody polls
+	serves atomic.Uint32           // a LaneSet: those that nobody polls
+
+	busySince atomic.Uint64 // polls when busy was 0
+	busy      atomic.Uint32 // looks since that found another thread reading
 
 	delayed delayed[DelayedAck]
 	answers delayed[Conn]
@@ -75,17 +78,36 @@ func (e *Engine) WaitLane() *Lane {
 // Number returns l's number among those of the engine, less than MaxLanes.
 func (l *Lane) Number() int { return l.number }
 
+// Part returns the part of the process's numbers that queue pairs of l have. A stranger knows the
+// part of a Lane only by a number of it.
+func (l *Lane) Part() int { return l.eng.conns.partOf(l.number) }
+
+// LaneSet is a set of Lanes, a bit for each by its number.
+type LaneSet uint32
+
+// AllLanes has every Lane, also those that were not given out.
+const AllLanes LaneSet = 1<<MaxLanes - 1
+
+// LanesOf returns the Lanes of a part.
+func (e *Engine) LanesOf(part int) (s LaneSet) {
+	for i := range e.lanes {
+		if e.lanes[i].Part() == part {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
 // look finds out which other Lanes nobody polls: their polls have not gone on since the last look,
 // policy.LaneLook ago.
 func (l *Lane) look(now monotime.Time) {
-	used := l.eng.usedLanes()
-	if len(used) == 1 || now.Sub(monotime.Time(l.looked.Load())) < policy.LaneLook {
+	if len(l.eng.usedLanes()) == 1 || now.Sub(monotime.Time(l.looked.Load())) < policy.LaneLook {
 		return
 	}
 	l.looked.Store(int64(now))
 	serves := uint32(0)
-	for i := range used {
-		if o := &used[i]; o != l {
+	for i := range l.eng.lanes { // those that were not given out as well
+		if o := &l.eng.lanes[i]; o != l {
 			if polls := o.polls.Load(); l.seen[i].Swap(polls) == polls {
 				serves |= 1 << i
 			}
@@ -96,9 +118,41 @@ func (l *Lane) look(now monotime.Time) {
 	}
 }
 
-// reads reports whether a thread that polls l reads for a Lane; nil is that of all.
-func (l *Lane) reads(o *Lane) bool {
-	return o == nil || o == l || l.serves.Load()&(1<<o.number) != 0
+// reads reports whether a thread that polls l reads for a set of Lanes: l is in it, or nobody polls
+// any of them. Threads that poll another Lane of the set read for the rest of it.
+func (l *Lane) reads(s LaneSet) bool {
+	return s == AllLanes || s&(1<<l.number) != 0 || s&^LaneSet(l.serves.Load()) == 0
+}
+
+// A Divider is an Input that can have another one read the packets of some Lanes.
+type Divider interface {
+	Input
+	// Divide has it do so for l, soon, if it can. It must not block.
+	Divide(l *Lane)
+}
+
+// foundBusy notes that a thread that polls l found another one reading an input. If that is often,
+// and threads poll other Lanes, the input is divided.
+func (l *Lane) foundBusy(in Input) {
+	polls := l.polls.Load()
+	if polls-l.busySince.Load() > policy.BusyPolls {
+		l.busySince.Store(polls)
+		l.busy.Store(0)
+	}
+	if uint64(l.busy.Add(1)) < policy.BusyPolls/8 {
+		return
+	}
+	l.busySince.Store(polls)
+	l.busy.Store(0)
+	if d, ok := in.(Divider); ok && l.othersPoll() {
+		d.Divide(l)
+	}
+}
+
+// othersPoll reports whether another Lane was polled before l last looked.
+func (l *Lane) othersPoll() bool {
+	used := LaneSet(1)<<len(l.eng.usedLanes()) - 1
+	return used&^LaneSet(l.serves.Load())&^(1<<l.number) != 0
 }
 
 // count returns the number of polls, with those of all Lanes by Engine.Collect.

@@ -97,3 +97,86 @@ func TestLanesAreShared(t *testing.T) {
 		}
 	}
 }
+
+// busyInput is read by another thread whenever a thread looks.
+type busyInput struct {
+	reads   int
+	divided []*Lane
+}
+
+func (in *busyInput) TryPoll(bool) int { in.reads++; return Busy }
+func (in *busyInput) Stop()            {}
+func (in *busyInput) Divide(l *Lane)   { in.divided = append(in.divided, l) }
+
+// A thread that often finds another one reading has the input divided, if that thread polls another
+// Lane. The background goroutine, or a thread that polls the same Lane, is no reason.
+func TestBusyInputIsDivided(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Probe().StopBackground()
+	first, second := e.NewLane(), e.NewLane()
+	in := &busyInput{}
+	e.AddInput(in)
+	first.Poll()
+	for begin := time.Now(); time.Since(begin) < 10*time.Duration(policy.LaneLook); {
+		first.Poll() // it finds that nobody polls the other
+	}
+	in.divided = nil
+	for range 10 * policy.BusyPolls {
+		first.Poll()
+	}
+	if len(in.divided) > 0 {
+		t.Fatal("divided although one Lane is polled")
+	}
+	for begin := time.Now(); len(in.divided) == 0; {
+		first.Poll()
+		second.Poll()
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("not divided although two Lanes are polled")
+		}
+	}
+}
+
+// A poll reads the inputs of its Lane, and those of Lanes that nobody polls or has. Two threads do
+// not read one input because it is for other Lanes too that nobody polls.
+func TestPollReadsInputsOfItsLane(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Probe().StopBackground()
+	first, second := e.NewLane(), e.NewLane()
+	part := e.LanesOf(second.Part())
+	ofFirst, ofSecond := &countRing{}, &countRing{}
+	e.AddInputOf(ofSecond, part)
+	e.AddInputOf(ofFirst, AllLanes)
+	e.SetLanes(ofFirst, AllLanes&^part)
+	both := func() { first.Poll(); second.Poll() }
+	for begin := time.Now(); time.Since(begin) < 10*time.Duration(policy.LaneLook); {
+		both() // they find that nobody polls the other Lanes
+	}
+	ofFirst.reads, ofSecond.reads = 0, 0
+	polls := 100 * int(policy.TimerPolls)
+	for range polls {
+		both()
+	}
+	if ofFirst.reads != polls || ofSecond.reads != polls {
+		t.Fatalf("%d polls of each of two Lanes read the input of the first %d times, of the second %d",
+			polls, ofFirst.reads, ofSecond.reads)
+	}
+	for begin := time.Now(); ofSecond.reads == polls; first.Poll() {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("nobody reads the input of a Lane that nobody polls")
+		}
+	}
+	ofFirst.reads = 0
+	for begin := time.Now(); ofFirst.reads == 0; second.Poll() {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("nobody reads the input of a Lane that nobody polls any more")
+		}
+	}
+}

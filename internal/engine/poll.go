@@ -27,15 +27,12 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	l.joint.forget()
 	rings := *e.rings.Load()
 	for i := range rings {
-		if r := &rings[i]; l.reads(r.lane) && !r.Idle() {
+		if r := &rings[i]; l.reads(r.lanes) && !r.Idle() {
 			messages += max(r.TryPoll(true), 0)
 		}
 	}
 	if len(rings) == 0 || passed(n, polls, policy.SocketPolls) || messages == 0 && !e.quiet.Load() {
-		k := 0
-		for _, in := range *e.inputs.Load() {
-			k += max(in.TryPoll(true), 0)
-		}
+		k := l.readInputs()
 		if quiet := k == 0; quiet != e.quiet.Load() {
 			e.quiet.Store(quiet)
 		}
@@ -53,6 +50,23 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 		e.FireDue(now)
 		l.look(now)
 		l.settleServed()
+	}
+	return messages
+}
+
+// readInputs reads the inputs of l that are no rings.
+func (l *Lane) readInputs() (messages int) {
+	inputs := *l.eng.inputs.Load()
+	for i := range inputs {
+		in := &inputs[i]
+		if !l.reads(in.lanes) {
+			continue
+		}
+		if n := in.TryPoll(true); n == Busy {
+			l.foundBusy(in.Input)
+		} else {
+			messages += n
+		}
 	}
 	return messages
 }
@@ -107,7 +121,7 @@ func (e *Engine) Leave() {
 		finish(r.Ring)
 	}
 	for _, in := range *e.inputs.Load() {
-		finish(in)
+		finish(in.Input)
 	}
 	e.Settle()
 }

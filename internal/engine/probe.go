@@ -45,13 +45,18 @@ func (p Probe) Delay(d *DelayedAck) bool { return d.lane.delayed.add(d) }
 func (p Probe) Deadline() monotime.Time { return p.eng.timers.deadline() }
 
 // Inputs returns all inputs but rings.
-func (p Probe) Inputs() []Input { return *p.eng.inputs.Load() }
+func (p Probe) Inputs() (all []Input) {
+	for _, in := range *p.eng.inputs.Load() {
+		all = append(all, in.Input)
+	}
+	return all
+}
 
 // Renumber has the next queue pair get the number that FirstNumber returns.
-func (p Probe) Renumber() { p.eng.conns.order, p.eng.conns.next = qpnOrder{}, 0 }
+func (p Probe) Renumber() { p.eng.conns.order, p.eng.conns.parts = qpnOrder{}, [Parts]connPart{} }
 
 // FirstNumber returns the low bits of a number.
-func FirstNumber() uint32 { return qpnOrder{}.number(0) }
+func FirstNumber() uint32 { return qpnOrder{}.number(0, 0) }
 
 // SetPumping makes c, which is locked, look as if a thread flushed its output.
 func (p Probe) SetPumping(c *Conn, pumping bool) { c.pumping = pumping }

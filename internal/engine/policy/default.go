@@ -14,6 +14,7 @@ const (
 	HeldPolls      uint64            = defaultHeldPolls
 	SocketPolls    uint64            = defaultSocketPolls
 	LaneLook       monotime.Duration = defaultLaneLook
+	BusyPolls      uint64            = defaultBusyPolls
 	OthersPolls    uint64            = defaultOthersPolls
 	RingTurn       int               = defaultRingTurn
 	StreamTurn     int               = defaultStreamTurn

@@ -22,6 +22,7 @@ var (
 	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
 	LaneLook       = setting[monotime.Duration]("LaneLook", defaultLaneLook)
+	BusyPolls      = setting[uint64]("BusyPolls", defaultBusyPolls)
 	OthersPolls    = setting[uint64]("OthersPolls", defaultOthersPolls)
 	RingTurn       = setting[int]("RingTurn", defaultRingTurn)
 	StreamTurn     = setting[int]("StreamTurn", defaultStreamTurn)

@@ -37,6 +37,11 @@ var Table = []Number{
 		"A polling thread reads for completion queues that nobody has polled for so long: longer " +
 			"than a polling thread takes to post 16 messages.",
 		"SEND 64 B, 2 threads of one process, same host"},
+	{"BusyPolls", int64(defaultBusyPolls), "polls", "",
+		"If an eighth of so many polls of a thread find another thread reading a socket, the " +
+			"thread gets a socket of its own: it costs descriptors, and some ten milliseconds of " +
+			"polling pay for them.",
+		"SEND 64 B, 2 threads of one process, UDP"},
 	{"OthersPolls", int64(defaultOthersPolls), "polls", "",
 		"A goroutine in CompChannel.Wait leaves the reading to other threads once they have " +
 			"polled so often meanwhile. Otherwise each message for them wakes it, and they take " +
@@ -179,6 +184,7 @@ const (
 	defaultHeldPolls      = 256
 	defaultSocketPolls    = 64
 	defaultLaneLook       = 50 * monotime.Microsecond
+	defaultBusyPolls      = 4096
 	defaultOthersPolls    = 256
 	defaultRingTurn       = 16
 	defaultStreamTurn     = 16

@@ -44,6 +44,13 @@
 // that the dead keeper had read are lost. The new keeper peeks into the vault and has the groups.
 // When the last member goes, so do they.
 //
+// # Parts
+//
+// A process may have a socket for each part of its slot (Member.Part), a quarter of the numbers: as
+// many threads then read at once. The program that steers looks for the datagram's part first. A
+// socket of a part stays in the group as that of a slot does. Nothing is steered to it until its
+// owner reads it (Member.SteerPart), nor when that has gone.
+//
 // # Ownership is a file lock
 //
 // Per network namespace there is one lock file in a directory of the user's. The keeper locks its
@@ -73,16 +80,16 @@
 // # Limits
 //
 // 1,024 processes per user, network namespace and directory. A member has eight descriptors, and
-// one for each address that its queue pairs use (Member.Socket). It has none for an address at
-// which it only listens (Member.Receive): the keeper receives and sends there. The keeper has one
-// for each member and one for each address. It has one for each socket of a member, too, which
-// stays for the next owner of the slot. As many are in the vault, which unix(7) bounds by the
-// keeper's limit of open files. The keeper raises its soft limit to the hard one, as every Go
-// program does. All processes of one address are of one user and one network namespace: that of the
-// thread that joins. The process's other threads must be in it too. The kernel may join datagrams
-// of one flow (UDP_GRO) and steer them by the first. So a receiver may find datagrams for another
-// slot, and must count and drop them. A process that forks without exec shares its locks with the
-// child: the slot is free when both are gone.
+// one for each address that its queue pairs use (Member.Socket), and for each part there. It has
+// none for an address at which it only listens (Member.Receive): the keeper receives and sends
+// there. The keeper has one for each member and one for each address. It has one for each socket of
+// a member, too, which stays for the next owner of the slot. As many are in the vault, which
+// unix(7) bounds by the keeper's limit of open files. The keeper raises its soft limit to the hard
+// one, as every Go program does. All processes of one address are of one user and one network
+// namespace: that of the thread that joins. The process's other threads must be in it too. The
+// kernel may join datagrams of one flow (UDP_GRO) and steer them by the first. So a receiver may
+// find datagrams for another slot, and must count and drop them. A process that forks without exec
+// shares its locks with the child: the slot is free when both are gone.
 //
 // Elsewhere than Linux, and with Options.Solo, there is one process an
 // address: its socket gets everything.

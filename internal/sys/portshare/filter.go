@@ -67,16 +67,20 @@ func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 	mid := (lo + hi) / 2
 	high := search(words, mid, hi, behind)
 	low := search(words, lo, mid, behind+len(high))
-	prog := []bpf.Instruction{
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipFalse: uint8(len(low))},
-	}
-	if len(low) > 255 { // a condition jumps no farther
-		prog = []bpf.Instruction{
-			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipTrue: 1},
-			bpf.Jump{Skip: uint32(len(low))},
+	return append(append(ifBelow(uint32(mid), len(low)), low...), high...)
+}
+
+// ifBelow has the next instructions, so many, run only if the accumulator is less than a limit.
+func ifBelow(limit uint32, instructions int) []bpf.Instruction {
+	if instructions > 255 { // a condition jumps no farther
+		return []bpf.Instruction{
+			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: limit, SkipTrue: 1},
+			bpf.Jump{Skip: uint32(instructions)},
 		}
 	}
-	return append(append(prog, low...), high...)
+	return []bpf.Instruction{
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: limit, SkipFalse: uint8(instructions)},
+	}
 }
 
 // nothing drops everything: the filter of a socket that nobody reads.

@@ -38,7 +38,8 @@ func join(dir string, o Options) (Member, error) {
 	}
 	m := &member{
 		watch: watch, opt: o, paths: ps, vault: -1,
-		sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}, calls: map[uint64]call{},
+		sockets: map[netip.Addr]*udp.Socket{}, parts: memberParts{},
+		keys: map[string]bool{}, calls: map[uint64]call{},
 	}
 	m.change.L = &m.mu
 	begun := time.Now()

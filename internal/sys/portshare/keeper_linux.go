@@ -420,6 +420,7 @@ func (k *keeper) admit(l *link, f frame) {
 	if len(f.fds) == 1 {
 		k.inherit(f.fds[0])
 	}
+	k.steerParts(f.Slot, f.Parts)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := k.droppedLocked(); n < f.Count {
@@ -452,22 +453,13 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 	switch f.Kind {
 	case kindSocket:
 		s, err := k.socketOf(slot, f.Addr)
-		switch {
-		case err == errOver:
-			return frame{}, nil, err
-		case err != nil:
-			return failure(err), nil, nil
-		}
-		return frame{}, []int{s.FD()}, nil
+		return give(s, err)
+	case kindPart, kindSteer:
+		s, err := k.partOf(slot, f.Part, f.Addr, f.Kind == kindSteer)
+		return give(s, err)
 	case kindReceive:
 		_, err := k.socketOf(noSlot, f.Addr)
-		if err == errOver {
-			return frame{}, nil, err
-		}
-		if err != nil {
-			return failure(err), nil, nil
-		}
-		return frame{}, nil, nil
+		return give(nil, err)
 	case kindListen, kindUnlisten:
 		if len(f.Keys) != 1 {
 			return failure(syscall.EINVAL), nil, nil
@@ -502,6 +494,19 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 		return frame{Count: k.droppedLocked()}, nil, nil
 	}
 	return failure(syscall.ENOSYS), nil, nil
+}
+
+// give returns the answer of request that has a socket beside it, if there is one.
+func give(s *udp.Socket, err error) (a frame, fds []int, over error) {
+	switch {
+	case err == errOver:
+		return frame{}, nil, err
+	case err != nil:
+		return failure(err), nil, nil
+	case s == nil:
+		return frame{}, nil, nil
+	}
+	return frame{}, []int{s.FD()}, nil
 }
 
 // droppedLocked returns the number of Member.KeeperDropped. k.mu is held.

@@ -30,7 +30,10 @@ type frame struct {
 	Addr netip.Addr     `json:"addr,omitzero"`  // socket, receive, send; mad: its destination
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
-	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
+	Part int            `json:"part,omitempty"` // part: which
+	// claim: the parts whose sockets the sender reads
+	Parts []memberPart `json:"parts,omitempty"`
+	Data  []byte       `json:"data,omitempty"` // mad, send: the UDP payload
 	// answer to dropped: how many; claim: the last such answer; frames: of queues
 	Count uint64 `json:"count,omitempty"`
 	// answer: the error, as an errno where there is one and in words.
@@ -48,6 +51,8 @@ const (
 	kindJoin     kind = "join"     // give me a slot; answered by welcome, or with an error
 	kindClaim    kind = "claim"    // I own this slot; my vault's end is beside; answered by welcome
 	kindSocket   kind = "socket"   // answered with my socket at Addr
+	kindPart     kind = "part"     // answered with the socket at Addr of a part of my slot
+	kindSteer    kind = "steer"    // datagrams for this part go to its socket from now on; answered
 	kindReceive  kind = "receive"  // have management datagrams to Addr arrive; answered
 	kindSend     kind = "send"     // send Data from Addr to Src; not answered
 	kindListen   kind = "listen"   // answered

@@ -74,6 +74,7 @@ type member struct {
 	link    *link
 	host    *keeper                    // guarded by mu; set where this process is the keeper
 	sockets map[netip.Addr]*udp.Socket // guarded by mu: by address without zone
+	parts   memberParts                // guarded by mu
 	keys    map[string]bool            // guarded by mu: those that we listen for
 	calls   map[uint64]call            // guarded by mu: requests to be answered on link
 	lastID  uint64                     // guarded by mu
@@ -110,19 +111,24 @@ func (m *member) Socket(addr netip.Addr) (*udp.Socket, error) {
 	return s, nil
 }
 
-// open has the keeper give us our socket of an address. m.openMu is held.
-func (m *member) open(addr netip.Addr) (*udp.Socket, error) {
-	a, err := m.call(frame{Kind: kindSocket, Addr: addr})
+// given asks the keeper for a socket.
+func (m *member) given(f frame) (*udp.Socket, error) {
+	a, err := m.call(f)
 	if err == nil {
-		err = a.refused(addr)
+		err = a.refused(f.Addr)
 	}
 	if err == nil && len(a.fds) != 1 {
-		err = &PortError{Addr: addr, Err: errTooManyFiles}
+		err = &PortError{Addr: f.Addr, Err: errTooManyFiles}
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := udp.Adopt(a.fds[0])
+	return udp.Adopt(a.fds[0])
+}
+
+// open has the keeper give us our socket of an address. m.openMu is held.
+func (m *member) open(addr netip.Addr) (*udp.Socket, error) {
+	s, err := m.given(frame{Kind: kindSocket, Addr: addr})
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +211,9 @@ func (m *member) Dropped() (n uint64) {
 	}
 	for _, s := range m.sockets {
 		n += s.Counters().KernelDropped
+	}
+	for _, p := range m.parts {
+		n += p.Counters().KernelDropped
 	}
 	return n
 }
@@ -399,10 +408,11 @@ func (m *member) over() bool {
 func (m *member) rejoin(l *link) bool {
 	m.mu.Lock()
 	keys, dropped := slices.Collect(maps.Keys(m.keys)), m.dropped
+	parts := m.parts.steered()
 	m.link = l
 	over := m.role == left
 	m.mu.Unlock()
-	claim := frame{Kind: kindClaim, Slot: m.slot, Keys: keys, Count: dropped}
+	claim := frame{Kind: kindClaim, Slot: m.slot, Keys: keys, Count: dropped, Parts: parts}
 	if over || l.send(claim, m.vault) != nil {
 		l.close()
 		return false
@@ -485,6 +495,9 @@ func (m *member) Close() error {
 	m.readMu.Unlock()
 	for _, s := range m.sockets {
 		s.Close()
+	}
+	for _, p := range m.parts {
+		p.Close()
 	}
 	m.dropVault()
 	err := m.lock.close() // after them: the slot's next owner must find our descriptors gone

@@ -26,6 +26,29 @@ const SlotShift = 14
 // SlotOf returns the slot that a queue pair number is of.
 func SlotOf(q ib.QPN) int { return int(q >> SlotShift & (Slots - 1)) }
 
+const (
+	// Parts of a slot may have a socket each (Member.Part): threads that poll different completion
+	// queues then read different sockets.
+	Parts = 1 << partBits
+
+	partBits  = 2
+	partShift = SlotShift - partBits
+)
+
+// Share identifies a part of a slot: the kernel steers all datagrams for it to one socket.
+type Share int
+
+// ShareOf returns the share that a queue pair number is of.
+func ShareOf(q ib.QPN) Share { return Share(q >> partShift & (Slots*Parts - 1)) }
+
+func shareOf(slot, part int) Share { return Share(slot*Parts + part) }
+
+// slot returns the slot that a share is a part of.
+func (s Share) slot() int { return int(s) / Parts }
+
+// part returns the number of the share within its slot.
+func (s Share) part() int { return int(s) % Parts }
+
 // MADRules have a keeper's functions for management datagrams (UDP payloads for QP1). They are
 // called one at a time, and must neither block nor keep the bytes.
 type MADRules struct {
@@ -165,6 +188,13 @@ type Member interface {
 	// member's: do not close it. A datagram for QP1 read from it is to be treated as OnMAD's. The
 	// error is a *PortError if another process, which does not share, has the port.
 	Socket(addr netip.Addr) (*udp.Socket, error)
+	// Part returns a socket for datagrams to those queue pairs of this process whose numbers are of
+	// a part, less than Parts, of its slot. Socket was called for the address. The socket stays the
+	// member's. The error is errors.ErrUnsupported where there is only the socket of Socket.
+	Part(addr netip.Addr, part int) (*udp.Socket, error)
+	// SteerPart has the datagrams go to the socket of Part from now on. Those that came before are
+	// in that of Socket.
+	SteerPart(addr netip.Addr, part int) error
 	// Receive has management datagrams to addr arrive, without a socket of this process.
 	// The error is errors.ErrUnsupported where only the process's own socket gets them,
 	// else as Socket's.

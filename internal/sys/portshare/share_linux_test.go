@@ -125,6 +125,22 @@ func (c *child) do(verb string, arg []string) (string, error) {
 		n, _ := strconv.Atoi(arg[1])
 		wrong, err := readDatagrams(s, c.batch, n, c.m.QPNRange)
 		return strconv.Itoa(wrong), err
+	case "part", "steer", "read-part": // addr part [count], as read
+		addr := netip.MustParseAddr(arg[0])
+		part, _ := strconv.Atoi(arg[1])
+		if verb == "steer" {
+			return "", c.m.SteerPart(addr, part)
+		}
+		s, err := c.m.Part(addr, part)
+		if err != nil || verb == "part" {
+			return "", err
+		}
+		n, _ := strconv.Atoi(arg[2])
+		wrong, err := readDatagrams(s, c.batch, n, func() (lo, hi ib.QPN) {
+			lo = ib.QPN(shareOf(c.m.Slot(), part)) << partShift
+			return lo, lo + 1<<partShift - 1
+		})
+		return strconv.Itoa(wrong), err
 	case "pending": // addr: datagrams that wait to be read
 		s, err := c.m.Socket(netip.MustParseAddr(arg[0]))
 		if err != nil {

@@ -83,6 +83,41 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 	return g.of[slot], nil
 }
 
+// partOf returns the socket of a part of a slot, at an address where the slot has its own. With
+// steered, datagrams go there from now on.
+func (k *keeper) partOf(slot, part int, addr netip.Addr, steered bool) (*udp.Socket, error) {
+	k.create <- struct{}{}
+	defer func() { <-k.create }()
+	k.mu.Lock()
+	g, over := k.groups[addr.WithZone("")], k.over
+	k.mu.Unlock()
+	share := shareOf(slot, part)
+	switch {
+	case over:
+		return nil, errOver
+	case part < 0 || part >= Parts || g == nil || g.of[slot] == nil:
+		return nil, &PortError{Addr: addr, Err: syscall.EINVAL}
+	case steered:
+		if err := g.steerPart(share); err != nil {
+			return nil, &PortError{Addr: addr, Err: err}
+		}
+		return nil, nil
+	}
+	if _, ok := g.parts[share]; !ok && len(g.parts) == maxParts {
+		return nil, &PortError{Addr: addr, Err: syscall.ENOSPC}
+	}
+	c := vaultEntry{Addr: addr, Index: len(g.sockets), Slot: slot, Part: &part}
+	return g.openPart(share, func(s *udp.Socket) error { return k.vault.put(c, s) })
+}
+
+// steerParts steers to the parts that a member reads which had another keeper. Until that works the
+// slot's other socket has their datagrams.
+func (k *keeper) steerParts(slot int, parts []memberPart) {
+	for _, p := range parts {
+		_, _ = k.partOf(slot, p.Part, p.Addr, true)
+	}
+}
+
 // exhausted is the error of a keeper without a descriptor.
 func (k *keeper) exhausted() error {
 	var limit unix.Rlimit
@@ -143,9 +178,13 @@ func (k *keeper) inherit(end int) {
 		}
 		g := k.groups[c.Addr.WithZone("")]
 		first := g == nil && c.Index == keeperIndex
-		next := g != nil && c.Index == len(g.sockets) && c.Slot >= 0 && c.Slot < Slots &&
-			g.of[c.Slot] == nil
+		next := g != nil && c.Index == len(g.sockets) && c.Slot >= 0 && c.Slot < Slots
+		part := next && c.Part != nil && *c.Part >= 0 && *c.Part < Parts &&
+			g.parts[shareOf(c.Slot, *c.Part)] == 0
+		next = next && c.Part == nil && g.of[c.Slot] == nil
 		switch {
+		case part:
+			g.addPart(shareOf(c.Slot, *c.Part), s)
 		case !first && !next:
 			s.Close() // most likely known already
 		case first:

@@ -52,6 +52,12 @@ func (s *solo) Socket(addr netip.Addr) (*udp.Socket, error) {
 	return sk, nil
 }
 
+// Part fails: the kernel steers nothing.
+func (s *solo) Part(netip.Addr, int) (*udp.Socket, error) { return nil, errors.ErrUnsupported }
+
+// SteerPart fails, as Part.
+func (s *solo) SteerPart(netip.Addr, int) error { return errors.ErrUnsupported }
+
 // Receive needs Socket: no other process has the port open.
 func (s *solo) Receive(netip.Addr) error { return errors.ErrUnsupported }
 

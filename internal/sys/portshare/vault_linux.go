@@ -34,7 +34,8 @@ type vault struct {
 type vaultEntry struct {
 	Addr  netip.Addr `json:"addr"`
 	Index int        `json:"index"`
-	Slot  int        `json:"slot"` // whose socket it is; at keeperIndex the keeper's
+	Slot  int        `json:"slot"`           // whose socket it is; at keeperIndex the keeper's
+	Part  *int       `json:"part,omitempty"` // of the slot; nil: all that have no socket
 }
 
 // boxSockets bounds a box. The smallest buffer of any system has room for them.

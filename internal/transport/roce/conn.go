@@ -47,9 +47,9 @@ type Conn struct {
 	to    destination // of the packets that ring is for
 	offer func()      // makes the ring that datagrams to another could go by
 
-	// steeredTo is the slot in the QPN of a connected queue pair's peer: the kernel of the peer's
+	// steeredTo is the share of the QPN of a connected queue pair's peer: the kernel of the peer's
 	// host steers packets by it. Guarded by mu
-	steeredTo int
+	steeredTo portshare.Share
 
 	came int // guarded by mu: bytes that sockets had of its last long message in this read
 
@@ -89,12 +89,12 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	var path *roce.Path
 	if mask&ib.QPAV != 0 {
 		c.Lock()
-		slot := c.steeredTo
+		share := c.steeredTo
 		c.Unlock()
 		if mask&ib.QPDestQPN != 0 {
-			slot = portshare.SlotOf(attr.DestQPN)
+			share = portshare.ShareOf(attr.DestQPN)
 		}
-		port, err := c.bind(src, c.flow(src, attr.AH.GRH.DGID.Addr(), slot))
+		port, err := c.bind(src, c.flow(src, attr.AH.GRH.DGID.Addr(), share))
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (c *Conn) LoadAlternate(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr
 	slot := c.steeredTo
 	c.Unlock()
 	if mask&ib.QPDestQPN != 0 {
-		slot = portshare.SlotOf(attr.DestQPN)
+		slot = portshare.ShareOf(attr.DestQPN)
 	}
 	port, err := c.bind(src, c.flow(src, attr.AltAH.GRH.DGID.Addr(), slot))
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 	}
 	if mask&ib.QPDestQPN != 0 {
 		c.peerSlot = c.roce.slotOf(attr.DestQPN)
-		c.steeredTo = portshare.SlotOf(attr.DestQPN)
+		c.steeredTo = portshare.ShareOf(attr.DestQPN)
 	}
 	if path != nil {
 		c.path, c.ring, c.question = path, out, question{}
@@ -177,10 +177,10 @@ func (c *Conn) Migration() (s ib.MigState, loaded bool) {
 func (c *Conn) Bind(src netip.Addr) (uint16, error) { return c.bind(src, uint32(c.QPN())) }
 
 // flow returns the flow of a connected queue pair, whose packets may leave with those of others:
-// see together.go. Those of a flow go from one Lane to one process, if that is of Verbena. Devices
+// see together.go. Those of a flow go from one Lane to one part of a process of Verbena. Devices
 // join datagrams of one source port, and the peer's kernel steers what they joined as one.
-func (c *Conn) flow(src, dst netip.Addr, slot int) uint32 {
-	return pathTag(src, dst) + uint32(slot*engine.MaxLanes+c.ack.Lane().Number())
+func (c *Conn) flow(src, dst netip.Addr, share portshare.Share) uint32 {
+	return pathTag(src, dst) + uint32(int(share)*engine.MaxLanes+c.ack.Lane().Number())
 }
 
 // bind is Bind for packets of a flow.
@@ -227,9 +227,9 @@ type pumper struct {
 	out    [engine.BurstsPerWrite]udp.Datagrams
 
 	// of a group: see NewGroup
-	sources [engine.BurstsPerWrite]*source // of the bursts
-	slots   [engine.BurstsPerWrite]int     // of the bursts: Conn.steeredTo
-	n       int                            // bursts in use
+	sources [engine.BurstsPerWrite]*source         // of the bursts
+	shares  [engine.BurstsPerWrite]portshare.Share // of the bursts: Conn.steeredTo
+	n       int                                    // bursts in use
 }
 
 var pumpers = sync.Pool{New: func() any {

@@ -49,7 +49,7 @@ func (t *Transport) Attach(c *engine.Conn, addr netip.Addr, ifIndex int) error {
 		if err != nil {
 			return fmt.Errorf("roce: join %v: %w", addr, err)
 		}
-		p, err := t.addPort(addr, s, k)
+		p, err := t.addPort(addr, s, k, nil, engine.AllLanes)
 		if err != nil {
 			s.Close()
 			return err

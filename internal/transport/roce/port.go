@@ -26,6 +26,10 @@ type Port struct {
 
 	group group // of a multicast port, else zero
 
+	// division is that of the port of an address; see divide.go. Ports of its parts have none.
+	division *division
+	held     atomic.Bool // nothing is read yet
+
 	// writers counts the threads that send after they have read. It rises under rxMu. So a thread
 	// that holds rxMu and finds none knows that all earlier messages are answered.
 	writers atomic.Int32
@@ -58,13 +62,18 @@ func (p *Port) TryPoll(mayDelayAck bool) int {
 	if !p.rxMu.TryLock() {
 		return engine.Busy
 	}
-	if p.closed {
-		p.rxMu.Unlock()
-		return 0
-	}
 	if !mayDelayAck && p.writers.Load() > 0 {
 		p.rxMu.Unlock()
 		return engine.Busy
+	}
+	return p.pollUnlock(mayDelayAck)
+}
+
+// pollUnlock handles one batch, and returns the number of messages. It releases rxMu.
+func (p *Port) pollUnlock(mayDelayAck bool) int {
+	if p.closed || p.held.Load() {
+		p.rxMu.Unlock()
+		return 0
 	}
 	p.mayDelayAck = mayDelayAck
 	var send engine.Joint

@@ -66,6 +66,7 @@ type Transport struct {
 	sources map[*udp.Source]*source
 	overMTU uint64 // bursts that were lost as longer than the MTU allows, by sources that are gone
 	opened  map[netip.Addr]*Port
+	stopped bool // guarded by mu: no port is added any more
 
 	received map[netip.Addr]bool // guarded by mu: addresses of Listen
 
@@ -158,6 +159,9 @@ func (t *Transport) pass(numbers iter.Seq[ib.QPN]) {
 
 // Stop implements engine.Component.
 func (t *Transport) Stop() {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
 	t.rings.Stop()
 	t.closeFrames()
 }
@@ -249,7 +253,8 @@ func (t *Transport) open(addr netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	p, err := t.addPort(addr, s, group{})
+	p, err := t.addPort(addr, s, group{}, &division{lanes: engine.AllLanes},
+		engine.AllLanes)
 	if err == nil {
 		t.opened[addr] = p
 		t.showOursLocked()
@@ -279,14 +284,17 @@ func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16
 	return index
 }
 
-// addPort starts reading a socket, of a multicast group if k is not zero.
-func (t *Transport) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error) {
-	p := &Port{roce: t, addr: addr, group: k, raw: s, sock: t.eng.Tap(s, identify),
+// addPort starts reading a socket, of a multicast group if k is not zero. It is for queue pairs of
+// some Lanes; if not of all, nothing is read yet.
+func (t *Transport) addPort(addr netip.Addr, s *udp.Socket, k group, d *division,
+	lanes engine.LaneSet) (*Port, error) {
+	p := &Port{division: d, roce: t, addr: addr, group: k, raw: s, sock: t.eng.Tap(s, identify),
 		rx: udp.NewRxBatch()}
+	p.held.Store(lanes != engine.AllLanes)
 	if err := t.eng.Poller().Add(s, 0); err != nil {
 		engine.Untap(p.sock)
 		return nil, fmt.Errorf("roce: read %v: %w", addr, err)
 	}
-	t.eng.AddInput(p)
+	t.eng.AddInputOf(p, lanes)
 	return p, nil
 }

@@ -17,7 +17,7 @@ import (
 // The network sees the same datagrams as if each queue pair sent for itself. The system has fewer
 // to handle: it treats a burst as one packet, and so does the system of a peer that joins what it
 // receives. That system steers a burst to a process by its first datagram, so a burst has queue
-// pairs of one process of the peer's host: of one slot, see package portshare.
+// pairs of one share of the peer's host: of one process, see package portshare.
 
 // NewGroup implements engine.Joiner.
 func (c *Conn) NewGroup() engine.Group { return pumpers.Get().(*pumper) }
@@ -39,7 +39,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		}
 		b := g.bursts[i]
 		if i < g.n {
-			if b.Full() || g.slots[i] != c.steeredTo {
+			if b.Full() || g.shares[i] != c.steeredTo {
 				i++
 				continue
 			}
@@ -57,7 +57,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		switch {
 		case c.packets.PollOutput(now, b):
 			c.Engine().NoteMessage(b.Longest())
-			g.sources[i], g.slots[i], g.n = c.sources[0], c.steeredTo, max(g.n, i+1)
+			g.sources[i], g.shares[i], g.n = c.sources[0], c.steeredTo, max(g.n, i+1)
 		case i < g.n && b.Refused():
 			i++
 		default:

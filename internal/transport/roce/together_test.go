@@ -122,21 +122,21 @@ func TestBurstHasOneProcess(t *testing.T) {
 }
 
 // Packets to several processes of a host have several source ports, so that no device on the way
-// joins them.
-func TestFlowHasOneProcess(t *testing.T) {
+// joins them. So have packets to several parts of a process.
+func TestFlowHasOnePart(t *testing.T) {
 	n := newNode(t, forEver)
 	seen := map[uint32]bool{}
 	for range engine.MaxLanes {
 		e := asOf(n, n.Eng.NewLane(), 64,
 			func(_ *endpoint, c roce.Config) roce.Machine { return rc.New(c) })
 		t.Cleanup(e.Close)
-		for slot := range portshare.Slots {
-			seen[connOf(e).flow(n.Addr, n.Addr, slot)] = true
+		for share := range portshare.Share(portshare.Slots * portshare.Parts) {
+			seen[connOf(e).flow(n.Addr, n.Addr, share)] = true
 		}
 	}
-	if len(seen) != engine.MaxLanes*portshare.Slots {
-		t.Errorf("%d flows of %d lanes to %d processes", len(seen), engine.MaxLanes,
-			portshare.Slots)
+	if len(seen) != engine.MaxLanes*portshare.Slots*portshare.Parts {
+		t.Errorf("%d flows of %d lanes to %d parts of %d processes", len(seen), engine.MaxLanes,
+			portshare.Parts, portshare.Slots)
 	}
 }
 
