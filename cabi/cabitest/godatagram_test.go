@@ -5,10 +5,8 @@
 package cabitest
 
 import (
-	"bufio"
 	"bytes"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -57,23 +55,7 @@ func TestGoAnswersDatagramsOfC(t *testing.T) {
 
 // TestCAnswersDatagramsOfGo: a program in Go sends to one in C.
 func TestCAnswersDatagramsOfGo(t *testing.T) {
-	cmd := peerCommand(t, "roce", compile(t, "peer_datagram"), "127.0.0.1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := rsocket.Dial("udp4", net.JoinHostPort("127.0.0.1", strings.TrimSpace(port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd, c := dialPeer(t, "roce", "udp4", compile(t, "peer_datagram"))
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		t.Fatal(err)

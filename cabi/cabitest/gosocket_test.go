@@ -36,6 +36,29 @@ func peerCommand(t *testing.T, kind, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// dialPeer starts a program that prints its port, and connects to it.
+func dialPeer(t *testing.T, kind, network, program string) (*exec.Cmd, net.Conn) {
+	t.Helper()
+	cmd := peerCommand(t, kind, program, "127.0.0.1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rsocket.Dial(network, net.JoinHostPort("127.0.0.1", strings.TrimSpace(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, c
+}
+
 // echo sends back what one connection brings.
 func echo(t *testing.T, l net.Listener) {
 	c, err := l.Accept()
@@ -100,23 +123,7 @@ func TestCServesGo(t *testing.T) {
 	program := compile(t, "peer_rsocket")
 	for _, kind := range goKinds {
 		t.Run(kind, func(t *testing.T) {
-			cmd := peerCommand(t, kind, program, "127.0.0.1")
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			port, err := bufio.NewReader(out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := rsocket.Dial(kind, net.JoinHostPort("127.0.0.1", strings.TrimSpace(port)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cmd, c := dialPeer(t, kind, kind, program)
 			want := pattern(1_000_000)
 			go func() {
 				if _, err := c.Write(want); err != nil {

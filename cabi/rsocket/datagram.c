@@ -230,18 +230,26 @@ static ssize_t send_to(struct rs_datagram *d, const union rs_addr *to, struct rs
 		       int flags)
 {
 	size_t length = from->left;
-	struct rs_peer *peer = rs_peer_at(d, to);
 
-	if (!peer)
-		return -errno;
-	if (peer->state != RS_PEER_KNOWN || peer->ud->header.length + length > peer->ud->mtu)
-		return rs_udp_send(d, peer, RS_UDP_DATA, from);
-	d->sending = peer->ud;
-	int error = rs_wait(&d->s, may_send_now, rs_nonblocking(&d->s, flags), RS_FOREVER);
+	while (d->may_send) {
+		struct rs_peer *peer = rs_peer_at(d, to); /* again: the wait may forget it */
 
-	if (!error)
-		error = d->may_send ? rs_ud_send(peer, from) : -EPIPE;
-	return error ? error : (ssize_t)length;
+		if (!peer)
+			return -errno;
+		if (peer->state != RS_PEER_KNOWN || peer->ud->header.length + length > peer->ud->mtu)
+			return rs_udp_send(d, peer, RS_UDP_DATA, from);
+		if (peer->ud->sends_free) {
+			int error = rs_ud_send(peer, from);
+
+			return error ? error : (ssize_t)length;
+		}
+		d->sending = peer->ud;
+		int error = rs_wait(&d->s, may_send_now, rs_nonblocking(&d->s, flags), RS_FOREVER);
+
+		if (error)
+			return error;
+	}
+	return -EPIPE;
 }
 
 /* Sends to the connected peer if to has no family. The caller holds send_mu. */
@@ -436,6 +444,7 @@ int rs_datagram_new(int domain, struct rs_socket **s)
 	}
 	rs_socket_init(&d->s, &ops, domain, SOCK_DGRAM);
 	pthread_mutex_init(&d->send_mu, NULL);
+	TAILQ_INIT(&d->used);
 	d->may_receive = d->may_send = true;
 	d->send_buffer = defaults->send_buffer;
 	d->receive_buffer = defaults->receive_buffer;

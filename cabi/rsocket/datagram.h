@@ -21,6 +21,7 @@
 #include "wire.h"
 
 #include <netinet/in.h>
+#include <sys/queue.h>
 
 /* The buffer of rdma-core's sockets, for sending and for receiving, headers included. */
 #define RS_DATAGRAM_MAX 2048u
@@ -69,6 +70,7 @@ enum rs_peer_state {
 
 struct rs_peer {
 	struct rs_peer *next; /* in its bucket */
+	TAILQ_ENTRY(rs_peer) used;
 	union rs_addr addr;
 	struct rs_ud *ud;
 	enum rs_peer_state state;
@@ -95,6 +97,7 @@ struct rs_datagram {
 
 	struct rs_ud *uds;
 	struct rs_peer *peers[RS_PEER_BUCKETS];
+	TAILQ_HEAD(, rs_peer) used; /* all peers, the longest idle one first */
 	unsigned peer_count;
 	union rs_addr connected; /* family 0: not connected */
 
@@ -133,7 +136,10 @@ int rs_ud_send(struct rs_peer *peer, struct rs_cursor *from);
 
 /* peer.c */
 
-/* Returns the peer at addr, made if there is none. NULL: errno. */
+/*
+ * Returns the peer at addr, made if there is none. NULL: errno. The socket may forget the peer by
+ * the next call.
+ */
 struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr);
 /* Notes the number of the peer's queue pair, which the peer has sent. */
 void rs_peer_told(struct rs_datagram *d, struct rs_peer *peer, uint32_t qpn);

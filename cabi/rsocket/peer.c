@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 /* Bounds the peers that a socket remembers: any host may send to it. */
+#ifndef PEERS_MAX /* a test has a smaller one */
 #define PEERS_MAX 65536
+#endif
 
 #define RESOLVE_TIMEOUT_MS 2000
 
@@ -60,18 +62,33 @@ static int local_addr(struct rs_datagram *d, const union rs_addr *peer, union rs
 	return error;
 }
 
+static void forget(struct rs_datagram *d, struct rs_peer *peer)
+{
+	struct rs_peer **p = bucket(d, &peer->addr);
+
+	while (*p != peer)
+		p = &(*p)->next;
+	*p = peer->next;
+	TAILQ_REMOVE(&d->used, peer, used);
+	d->peer_count--;
+	if (peer->resolver)
+		rdma_destroy_id(peer->resolver);
+	if (peer->ah)
+		ibv_destroy_ah(peer->ah);
+	free(peer);
+}
+
 struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
 {
 	struct rs_peer **first = bucket(d, addr), *peer;
 	union rs_addr local;
 
 	for (peer = *first; peer; peer = peer->next) {
-		if (rs_same_addr(&peer->addr, addr))
+		if (rs_same_addr(&peer->addr, addr)) {
+			TAILQ_REMOVE(&d->used, peer, used);
+			TAILQ_INSERT_TAIL(&d->used, peer, used);
 			return peer;
-	}
-	if (d->peer_count >= PEERS_MAX) {
-		errno = ENOBUFS;
-		return NULL;
+		}
 	}
 	int error = local_addr(d, addr, &local);
 	struct rs_ud *ud = error ? NULL : rs_ud_at(d, &local);
@@ -81,10 +98,13 @@ struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
 	peer = ud ? calloc(1, sizeof(*peer)) : NULL;
 	if (!peer)
 		return NULL;
+	if (d->peer_count >= PEERS_MAX)
+		forget(d, TAILQ_FIRST(&d->used));
 	peer->addr = *addr;
 	peer->ud = ud;
 	peer->next = *first;
 	*first = peer;
+	TAILQ_INSERT_TAIL(&d->used, peer, used);
 	d->peer_count++;
 	return peer;
 }
@@ -187,16 +207,6 @@ void rs_peer_events(struct rs_datagram *d)
 
 void rs_peers_free(struct rs_datagram *d)
 {
-	for (int i = 0; i < RS_PEER_BUCKETS; i++) {
-		while (d->peers[i]) {
-			struct rs_peer *peer = d->peers[i];
-
-			d->peers[i] = peer->next;
-			if (peer->resolver)
-				rdma_destroy_id(peer->resolver);
-			if (peer->ah)
-				ibv_destroy_ah(peer->ah);
-			free(peer);
-		}
-	}
+	while (d->peer_count)
+		forget(d, TAILQ_FIRST(&d->used));
 }
