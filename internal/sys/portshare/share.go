@@ -46,9 +46,6 @@ func shareOf(slot, part int) Share { return Share(slot*Parts + part) }
 // slot returns the slot that a share is a part of.
 func (s Share) slot() int { return int(s) / Parts }
 
-// part returns the number of the share within its slot.
-func (s Share) part() int { return int(s) % Parts }
-
 // MADRules have a keeper's functions for management datagrams (UDP payloads for QP1). They are
 // called one at a time, and must neither block nor keep the bytes.
 type MADRules struct {
