@@ -148,6 +148,30 @@ func TestKeeperEndsAtSIGTERM(t *testing.T) {
 	awaitEmpty(t, n.dir)
 }
 
+// TestKeeperSpeaksAtSIGTERM has a service end with all its processes: its keeper, which is told
+// first, speaks for the members that are killed then.
+func TestKeeperSpeaksAtSIGTERM(t *testing.T) {
+	t.Setenv(patientVariable, "yes")
+	n := newNetwork(t, 52)
+	ps := startMany(t, n.dir, 2)
+	ps[0].must("", "socket %v", n.a)
+	for i, p := range ps {
+		p.must("", "will %d %v %v last%d", i+1, n.a, n.sender.LocalAddr(), i)
+	}
+	pid := n.keeper(t)
+	unix.Kill(pid, unix.SIGTERM)
+	for i, p := range ps {
+		if now := n.keeper(t); now != pid {
+			t.Fatalf("process %d is the keeper, and %d has left members", now, pid)
+		}
+		p.kill()
+		if got, want := readTexts(t, n.sender, 1), fmt.Sprint("last", i); got[0] != want {
+			t.Errorf("%q came, want %q", got, want)
+		}
+	}
+	awaitEmpty(t, n.dir)
+}
+
 // A will names no interface, and a link-local address is of one.
 func TestWillOfALinkLocalAddress(t *testing.T) {
 	n := netns.New(t)

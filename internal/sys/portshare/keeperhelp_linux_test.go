@@ -155,4 +155,10 @@ func keeperPatience() {
 	listenPatience = time.Second
 	linger, leavePatience = 100*time.Millisecond, 100*time.Millisecond
 	settlePatience = time.Duration(patience)
+	if os.Getenv(patientVariable) != "" {
+		leavePatience = time.Duration(patience)
+	}
 }
+
+// patientVariable has a keeper that is sent SIGTERM wait until the test has ended its members.
+const patientVariable = "VERBENA_SHARE_PATIENT"
