@@ -74,12 +74,12 @@ UNIT_NEEDS = chromium tshark iperf3 iputils-ping iproute2 util-linux
 
 unit: ## every package's tests
 	@scripts/need $(UNIT_NEEDS)
-	$(GO) test ./...
+	path=$$(scripts/unpacked prometheus) && PATH="$$PATH:$$path" $(GO) test ./...
 
 CAPI_NEEDS = clang libclang-rt-dev valgrind
 
 capi: needs-capi cabi ## the libraries' tests, from C
-	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
+	path=$$(scripts/unpacked prometheus-node-exporter) && PATH="$$PATH:$$path" CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers perftest qperf \
   rdma-core iproute2 busybox util-linux tcpdump tshark iperf3 qemu-system-x86

@@ -152,7 +152,7 @@ func TestDashboardShowsMetricsThatThereAre(t *testing.T) {
 func TestPrometheus(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skip("prometheus is not installed: apt-get install prometheus")
+		t.Skip("there is no prometheus in $PATH: make unit downloads it")
 	}
 	target := httptest.NewServer(exported(t))
 	defer target.Close()
