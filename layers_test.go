@@ -216,6 +216,7 @@ var apiSystem = map[string]string{
 	"internal/sys/faultcap": "options: what faults and captures are",
 	"internal/sys/fdtrack":  "options: opens the capture file",
 	"internal/sys/futex":    "rdmacm.Leave waits without the Go runtime's timers",
+	"internal/sys/recorder": "options: the ring of packets",
 }
 
 func TestVerbsReachSocketsThroughTheEngine(t *testing.T) {

@@ -14,38 +14,41 @@ import (
 // the loopback interface.
 func BenchmarkWrite(b *testing.B) {
 	for _, n := range []int{8, 4096, 65536, 1 << 20} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x, y := newEnd(b, ib.QPTypeRC, n), newEnd(b, ib.QPTypeRC, n)
-			connect(b, x, y, ib.MTU4096)
-			wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ib.SGE{x.mr.SGE(0, n)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
-			list := make([]verbs.SendWR, 64)
-			for i := range list {
-				list[i] = wr
-			}
-			wc := make([]ib.WC, 64)
-			b.SetBytes(int64(n))
-			b.ReportAllocs()
-			posted, done := 0, 0
-			for b.Loop() {
-				for posted-done >= 64 {
-					k, err := x.cq.Poll(wc)
-					check(b, err)
-					done += k
-					if k > 0 {
-						_, err = x.qp.PostSend(list[:k-1]...)
-						check(b, err)
-						posted += k - 1
-					}
-				}
-				_, err := x.qp.PostSend(list[:1]...)
+		b.Run(fmt.Sprint(n), func(b *testing.B) { writes(b, n) })
+	}
+}
+
+// writes keeps a window of WRITEs of n bytes outstanding.
+func writes(b *testing.B, n int) {
+	x, y := newEnd(b, ib.QPTypeRC, n), newEnd(b, ib.QPTypeRC, n)
+	connect(b, x, y, ib.MTU4096)
+	wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ib.SGE{x.mr.SGE(0, n)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+	list := make([]verbs.SendWR, 64)
+	for i := range list {
+		list[i] = wr
+	}
+	wc := make([]ib.WC, 64)
+	b.SetBytes(int64(n))
+	b.ReportAllocs()
+	posted, done := 0, 0
+	for b.Loop() {
+		for posted-done >= 64 {
+			k, err := x.cq.Poll(wc)
+			check(b, err)
+			done += k
+			if k > 0 {
+				_, err = x.qp.PostSend(list[:k-1]...)
 				check(b, err)
-				posted++
+				posted += k - 1
 			}
-			for done < posted {
-				k, _ := x.cq.Poll(wc)
-				done += k
-			}
-		})
+		}
+		_, err := x.qp.PostSend(list[:1]...)
+		check(b, err)
+		posted++
+	}
+	for done < posted {
+		k, _ := x.cq.Poll(wc)
+		done += k
 	}
 }
 

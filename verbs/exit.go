@@ -11,6 +11,6 @@ import (
 // It does not block.
 func Leave() { core.Leave() }
 
-// FlushCapture writes out the packets that WithCapture has recorded so far. It is for a process
-// that ends without closing its contexts.
+// FlushCapture writes out the packets that WithCapture has recorded so far, or waits for the file
+// that WithCaptureRing writes. It is for a process that ends without closing its contexts.
 func FlushCapture() error { return core.FlushCapture() }

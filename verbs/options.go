@@ -3,9 +3,12 @@
 package verbs
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 
 	"verbena/internal/core"
+	"verbena/internal/sys/recorder"
 )
 
 // Option configures the process's devices: see Open.
@@ -25,10 +28,25 @@ func WithFaults(spec string) Option { return func(o *options) { o.Faults = spec 
 // `verbena dump` read.
 func WithCapture(path string) Option { return func(o *options) { o.CapturePath(path) } }
 
+// WithCaptureRing keeps the newest packets sent and received in memory, as many as a file of these
+// bytes holds. It writes them to a pcapng file when a completion fails, once for a burst of
+// failures, and on SIGUSR1. `verbena stat dump` fetches them at any time. Flushed work requests do
+// not count as failed.
+//
+// The file has the name path, or one with a number before the extension if that is there already.
+// A line on standard error names it. bytes is from 1 MiB to 1 GiB. Receivers of SIGUSR1 in the
+// program get it, too.
+func WithCaptureRing(path string, bytes int) Option {
+	return func(o *options) {
+		o.Ring = &recorder.Options{Bytes: bytes, File: path, Signal: recorder.OnSignal,
+			Tell: func(line string) { fmt.Fprintln(os.Stderr, "verbena:", line) }}
+	}
+}
+
 // WithoutLocalPath sends packets between queue pairs of this host through UDP sockets, as those
 // to other hosts. By default, packets of connected queue pairs of one user's processes go
-// through shared memory, where captures of the interface do not show them. WithFaults and
-// WithCapture imply this option.
+// through shared memory, where captures of the interface do not show them. WithFaults,
+// WithCapture and WithCaptureRing imply this option.
 func WithoutLocalPath() Option { return func(o *options) { o.NoLocal = true } }
 
 // WithCongestionControl chooses the congestion control of RC queue pairs over RoCE:

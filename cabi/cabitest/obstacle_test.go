@@ -90,6 +90,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 		{"VERBENA_CONGESTION=cubic", "cubic: no such congestion control; use delivery-rate or dcqcn"},
 		{"VERBENA_XDP=eth0:0", "is no interface: want a name such as eth0, or eth0:4 for 4 queues"},
 		{"VERBENA_XDP=none0", "none0: a program that keeps the port itself cannot do that: install verbena"},
+		{"VERBENA_PCAP_RING=64", `VERBENA_PCAP_RING: "64": must be a size from 1M to 1G, such as 64M`},
 		{"VERBENA_PCAP=/nonexistent/x.pcapng", "no such file or directory); name a file that is not there yet"},
 		{"VERBENA_PCAP=" + program, "file exists); name a file that is not there yet"},
 	} {

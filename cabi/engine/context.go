@@ -43,7 +43,7 @@ func openDevice(name string) (*core.Context, error) {
 	}
 	c.Engine().OnStranger(lookForGarbage)
 	c.Engine().OnRound(enoughProcessors)
-	if opened.n++; e.capture != "" {
+	if opened.n++; e.capture != "" && e.ring == "" {
 		flushing.Do(func() { go flushCapture() })
 	}
 	return c, nil

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/sys/fdtrack"
+	"verbena/internal/sys/recorder"
 	"verbena/internal/sys/secenv"
 )
 
@@ -36,7 +38,10 @@ func init() {
 type environment struct {
 	faults  string // VERBENA_FAULTS: as verbs.WithFaults
 	capture string // VERBENA_PCAP: a file that does not exist; %p is the process ID
-	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
+	ring    string // VERBENA_PCAP_RING: the size of a ring that is written to that file instead
+	// capture, or another name without it, from the root
+	ringFile string
+	noLocal  bool // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
 	// VERBENA_CONGESTION: as verbs.WithCongestionControl
 	congestion string
 	xdp        string // VERBENA_XDP: as verbs.WithXDP
@@ -45,9 +50,12 @@ type environment struct {
 }
 
 var env = sync.OnceValue(func() environment {
+	capture := strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid()))
 	return environment{
 		faults:     getenv("VERBENA_FAULTS"),
-		capture:    strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid())),
+		capture:    capture,
+		ringFile:   ringFile(capture),
+		ring:       getenv("VERBENA_PCAP_RING"),
 		noLocal:    getenv("VERBENA_LOCAL") == "off",
 		congestion: getenv("VERBENA_CONGESTION"),
 		xdp:        getenv("VERBENA_XDP"),
@@ -64,10 +72,27 @@ func (e environment) options() (*core.Options, error) {
 	}
 	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion,
 		XDP: e.xdp, Log: log}
-	if e.capture != "" {
+	if e.ring != "" {
+		bytes, err := recorder.ParseSize(e.ring)
+		if err != nil {
+			return nil, misconfigured{fmt.Errorf("VERBENA_PCAP_RING: %w", err)}
+		}
+		o.Ring = &recorder.Options{Bytes: bytes, File: e.ringFile, Tell: tell, Signal: onSignal}
+	} else if e.capture != "" {
 		o.Capture = capture().Open
 	}
 	return o, nil
+}
+
+// ringFile returns the absolute name of the file for a ring: the program may change its directory.
+func ringFile(name string) string {
+	if name == "" {
+		name = fmt.Sprintf("verbena-%d.pcapng", os.Getpid())
+	}
+	if path, err := filepath.Abs(name); err == nil {
+		return path
+	}
+	return name
 }
 
 // ofVariable adds to an error of an option the variable that the option came from.
@@ -83,6 +108,8 @@ func ofVariable(err error) error {
 		return misconfigured{fmt.Errorf("VERBENA_XDP: %w", err)}
 	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none
 		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w", err)}
+	case option.Arg == "ring":
+		return misconfigured{fmt.Errorf("VERBENA_PCAP_RING: %w", err)}
 	case option.Arg == "capture":
 		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w; name a file that is not there yet, "+
 			"in a directory where this process may write", err)}

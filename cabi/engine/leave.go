@@ -33,7 +33,7 @@ func leave() {
 	core.Leave()
 	contexts.each(func(o *ctxObject) { o.engine.Leave() })
 	rdmacm.Leave()
-	if env().capture != "" {
+	if e := env(); e.capture != "" || e.ring != "" {
 		errnoOf("capture", core.FlushCapture())
 	}
 	core.Retire() // last: it may wait for another process

@@ -72,6 +72,9 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 	if !c.HasAvailableSubCommands() {
 		return []*cobra.Command{c}
 	}
+	if c.LocalNonPersistentFlags().HasAvailableFlags() {
+		all = append(all, c) // "verbena stat" does something itself
+	}
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
 			all = append(all, leaves(sub)...)
@@ -122,7 +125,7 @@ func (o *option) write(b *strings.Builder, commands int) {
 	if argument != "" {
 		line += " Ar " + argument
 	}
-	if len(o.of) < commands {
+	if len(o.of) < commands && o.of[0] != "" {
 		usage += "; of " + strings.Join(o.of, ", ")
 	}
 	fmt.Fprintf(b, "%s\n%s\n", line, filled(escaped(usage), 78))

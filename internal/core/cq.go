@@ -348,6 +348,9 @@ func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 	if q.ctx.log != nil {
 		q.ctx.log.completed(q.ctx, wc)
 	}
+	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
+		q.ctx.host.record("WR %d of QP %v: %v", wc.WRID, wc.QPN, wc.Status)
+	}
 	if q.ring.Push(wc, solicited) {
 		return true
 	}

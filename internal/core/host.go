@@ -18,8 +18,10 @@ import (
 	"verbena/internal/stats"
 	"verbena/internal/sys/entropy"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/recorder"
 	"verbena/internal/transport"
 	"verbena/internal/version"
+	"verbena/internal/wire/pcap"
 )
 
 // host is shared by all contexts of a process: the engine with its sockets and its slot of the
@@ -29,10 +31,11 @@ type host struct {
 	options  Options // immutable
 	faults   faultcap.Faults
 	captures bool
-	refs     int          // guarded by hostMu
-	undo     func() error // undoes the options
-	flush    func() error // writes the capture out
-	forget   func()       // ends device.KeepInterfaces
+	recorder *recorder.Recorder // immutable: of the newest packets; nil without
+	refs     int                // guarded by hostMu
+	undo     func() error       // undoes the options
+	flush    func() error       // writes the capture out
+	forget   func()             // ends device.KeepInterfaces
 	stats    *stats.Server
 	retired  atomic.Bool
 	xrc      xrcHost
@@ -82,7 +85,7 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	}
 	h.forget = device.KeepInterfaces()
 	// `verbena stat` asks; without it everything else works.
-	h.stats, _ = stats.Serve("", h.engine.Name(), h.snapshot)
+	h.stats, _ = stats.ServeRing("", h.engine.Name(), h.snapshot, h.packets())
 	if h.stats != nil {
 		h.engine.OnStir(h.stats.Stirred)
 	}
@@ -124,8 +127,18 @@ func (c *Context) PortCounts() map[string]uint64 {
 	return stats.Port("", c.host.engine.Name(), c.info.Name)
 }
 
-// FlushCapture writes out the packets that WithCapture has taken so far, for a process that is
-// about to end without closing its contexts.
+// packets returns the function that returns the newest packets for `verbena stat dump`, nil
+// without a ring.
+func (h *host) packets() func() *pcap.Contents {
+	if h.recorder == nil {
+		return nil
+	}
+	return h.recorder.Hold
+}
+
+// FlushCapture writes out the packets that WithCapture has taken so far, or waits for the files of
+// a ring that were asked for. It is for a process that is about to end without closing its
+// contexts.
 func FlushCapture() error {
 	hostMu.Lock()
 	defer hostMu.Unlock()
@@ -173,6 +186,9 @@ func (h *host) snapshot() stats.Snapshot {
 func (h *host) brief() stats.Snapshot {
 	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
 		Version: version.String(), Time: time.Now(), Devices: h.counted()}
+	if h.recorder != nil {
+		s.Ring = h.recorder.Bytes()
+	}
 	for i := range s.Devices {
 		s.Devices[i].QueuePairs = h.queuePairs(s.Devices[i].Name)
 	}

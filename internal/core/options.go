@@ -4,8 +4,11 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -13,6 +16,7 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/fdtrack"
+	"verbena/internal/sys/recorder"
 	"verbena/internal/transport"
 	"verbena/internal/transport/roce"
 	"verbena/internal/wire/pcap"
@@ -23,6 +27,8 @@ type Options struct {
 	Faults string // to inject, as faultcap.ParseFaults has them
 	// opens the capture file, each time the first context opens; nil without
 	Capture func() (io.WriteCloser, error)
+	// Ring makes the newest packets be kept instead, each time the first context opens; nil without
+	Ring    *recorder.Options
 	Solo    bool // UDP port 4791 is for this process alone
 	NoLocal bool // packets within the host go through sockets, too
 	// Congestion names the congestion control of RC over RoCE, as congestion.ParseAlgorithm has
@@ -66,6 +72,8 @@ func (o *Options) holds(later *Options) error {
 		{"faults", later.Faults == "" || later.Faults == o.Faults, o.Faults},
 		{"capture", later.Capture == nil || later.capturePath != "" &&
 			later.capturePath == o.capturePath, o.capturePath},
+		{"ring", later.Ring == nil || o.Ring != nil && later.Ring.File == o.Ring.File &&
+			later.Ring.Bytes == o.Ring.Bytes, ringName(o.Ring)},
 		{"sharing", !later.Solo || o.Solo, "on"},
 		{"local path", !later.NoLocal || o.NoLocal, "on"},
 		{"congestion", later.Congestion == "" || algorithm == own, own},
@@ -78,6 +86,14 @@ func (o *Options) holds(later *Options) error {
 		}
 	}
 	return nil
+}
+
+// ringName describes a ring in an error.
+func ringName(o *recorder.Options) string {
+	if o == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d bytes for %s", o.Bytes, o.File)
 }
 
 // start opens the engine as the options say, or nothing.
@@ -100,7 +116,14 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	}
 	e := transport.Options{Faults: faults, Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal,
 		Congestion: algorithm, Frames: frames}}
-	h.faults, h.captures = faults, o.Capture != nil
+	if o.Ring != nil && (o.Ring.Bytes < recorder.MinBytes || o.Ring.Bytes > recorder.MaxBytes) {
+		return invalid("ring", "%d bytes: must be from %d to %d", o.Ring.Bytes, recorder.MinBytes,
+			recorder.MaxBytes)
+	}
+	if o.Ring != nil && o.Capture != nil {
+		return invalid("capture", "is given, and a ring of packets, too: give one of them")
+	}
+	h.faults, h.captures = faults, o.Capture != nil || o.Ring != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err
 	}
@@ -113,10 +136,22 @@ func (h *host) start(k device.Kind, opts *Options) error {
 		}
 		e.Capture, h.undo, h.flush = faultcap.NewCapture(w), w.Close, w.Flush
 	}
+	if o.Ring != nil {
+		if dir := filepath.Dir(o.Ring.File); !isDirectory(dir) {
+			return fail(syscall.ENOENT, "ring", "there is no directory %s", dir)
+		}
+		r := recorder.New(*o.Ring)
+		e.Capture, h.recorder, h.undo, h.flush = faultcap.NewCapture(r), r, r.Close, r.Flush
+	}
 	if h.engine, err = transport.Start(e); err != nil {
 		h.undo()
 	}
 	return xdpError(err)
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // xdpError returns the reason for which an interface's frames are not to be had as an error of

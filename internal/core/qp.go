@@ -259,7 +259,12 @@ func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
 }
 
 // event passes an event of the machine on to the application.
-func (q *QP) event(e ib.EventType) { q.ctx.events.put(AsyncEvent{Type: e, QP: q}) }
+func (q *QP) event(e ib.EventType) {
+	if e == ib.EventQPFatal || e == ib.EventQPReqErr || e == ib.EventQPAccessErr {
+		q.ctx.host.record("QP %v: %v", q.QPN(), e)
+	}
+	q.ctx.events.put(AsyncEvent{Type: e, QP: q})
+}
 
 // QPN returns the queue pair's number.
 func (q *QP) QPN() ib.QPN { return q.conn.QPN() }

@@ -64,13 +64,27 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, names map
 	if err != nil {
 		return nil, nil, err
 	}
+	answers, err := askEach(ctx, dir, entries, prefix)
 	names = map[string]bool{}
+	for name, s := range answers {
+		names[name] = true
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Snapshot) int { return cmp.Compare(a.PID, b.PID) })
+	return all, names, err
+}
+
+// askEach asks the processes whose sockets are among the entries of dir and begin with prefix. It
+// returns the answers that came in time, by name.
+func askEach(ctx context.Context, dir string, entries []os.DirEntry,
+	prefix string) (map[string]Snapshot, error) {
+	answers := map[string]Snapshot{}
 	var asked sync.WaitGroup
-	var mu sync.Mutex // of answers and names
-	var answers []*Snapshot
+	var mu sync.Mutex // of answers
 	room := make(chan struct{}, askedAtOnce)
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok || !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		room <- struct{}{}
@@ -78,40 +92,43 @@ func collect(ctx context.Context, dir, prefix string) (all []Snapshot, names map
 			defer func() { <-room }()
 			if s, err := ask(ctx, filepath.Join(dir, e.Name())); err == nil {
 				mu.Lock()
-				answers = append(answers, &s)
-				names[strings.TrimSuffix(e.Name(), suffix)] = true
+				answers[name] = s
 				mu.Unlock()
 			}
 		})
 	}
 	asked.Wait()
-	slices.SortFunc(answers, func(a, b *Snapshot) int { return cmp.Compare(a.PID, b.PID) })
-	for _, s := range answers {
-		all = append(all, *s)
-	}
 	// A socket's deadline, which is ctx's where that is nearer, may come before ctx notices.
 	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
-		return all, names, context.DeadlineExceeded
+		return answers, context.DeadlineExceeded
 	}
-	return all, names, ctx.Err()
+	return answers, ctx.Err()
 }
 
 func ask(ctx context.Context, path string) (Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	conn, err := dial(ctx, path)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer conn.Close()
+	var s Snapshot
+	err = json.NewDecoder(io.LimitReader(conn, maxSnapshotBytes)).Decode(&s)
+	s.printable()
+	return s, err
+}
+
+// dial connects to a process. It removes the socket of a dead one.
+func dial(ctx context.Context, path string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		os.Remove(path)
 	}
-	if err != nil {
-		return Snapshot{}, err
+	if err == nil {
+		deadline, _ := ctx.Deadline()
+		conn.SetDeadline(deadline)
 	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	conn.SetReadDeadline(deadline)
-	var s Snapshot
-	err = json.NewDecoder(io.LimitReader(conn, maxSnapshotBytes)).Decode(&s)
-	s.printable()
-	return s, err
+	return conn, err
 }

@@ -9,8 +9,9 @@
 // Every process serves one unix socket in a directory of its user: rundir.Dir's, unless it
 // is a test's. The name is that of the network namespace and the process's slot in it, which
 // containers with one directory do not share, unlike process ids. A client that connects
-// gets one line of JSON, a Snapshot, and the connection is closed. Nothing is read from the
-// client.
+// gets one line of JSON, a Snapshot, and the connection is closed. In a process with a ring of
+// packets a client may send a line first, and gets the packets: Dump. That client must be of the
+// same user.
 //
 // The keeper (package portshare) removes the socket of a process that was killed. Collect
 // removes those on which no process listens, and Serve those that have the name of a process

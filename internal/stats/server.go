@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"verbena/internal/sys/rundir"
+	"verbena/internal/wire/pcap"
 )
 
 // replyTimeout bounds how long one client that does not read can keep the
@@ -22,6 +23,7 @@ type Server struct {
 	path     string
 	listener *listener
 	snapshot func() Snapshot
+	ring     func() *pcap.Contents // nil without one
 	recorder recorder
 	done     sync.WaitGroup // of the goroutines
 
@@ -34,6 +36,13 @@ type Server struct {
 // work after an error, too. No other process of dir may have the name, in whatever container it is;
 // empty is the process id.
 func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
+	return ServeRing(dir, name, snapshot, nil)
+}
+
+// ServeRing is Serve for a process that keeps packets, which ring holds for Dump. It is nil in
+// others.
+func ServeRing(dir, name string, snapshot func() Snapshot,
+	ring func() *pcap.Contents) (*Server, error) {
 	if dir == "" {
 		dir, _ = rundir.Dir() // its error only tells why XDG_RUNTIME_DIR is not used
 	}
@@ -57,7 +66,7 @@ func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 		l.close()
 		return nil, err
 	}
-	s := &Server{path: path, listener: l, snapshot: snapshot}
+	s := &Server{path: path, listener: l, snapshot: snapshot, ring: ring}
 	last := filepath.Join(dir, name+recordSuffix)
 	_ = buryOne(dir, name, true)     // a killed process's, whose name this one gets
 	s.record, _ = createRecord(last) // without it a kill loses the counters
@@ -77,7 +86,10 @@ func (s *Server) answer() {
 		// The record comes first: after a kill it is no older than the last answer.
 		now := s.keep()
 		// A client that went away, or does not read, misses its answer.
-		_ = json.NewEncoder(conn).Encode(now)
+		err = json.NewEncoder(conn).Encode(now)
+		if err == nil && s.ring != nil && asksForPackets(conn) {
+			_ = sendPackets(conn, s.ring)
+		}
 		conn.Close()
 	}
 }

@@ -40,7 +40,7 @@ func listen(path string) (*listener, error) {
 }
 
 // accept blocks until somebody asks, or end is called.
-func (l *listener) accept() (io.WriteCloser, error) {
+func (l *listener) accept() (io.ReadWriteCloser, error) {
 	for {
 		if fdtrack.Check() {
 			return nil, os.ErrClosed
@@ -50,6 +50,7 @@ func (l *listener) accept() (io.WriteCloser, error) {
 		case nil:
 			timeout := syscall.NsecToTimeval(int64(replyTimeout))
 			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &timeout)
+			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &timeout)
 			return os.NewFile(uintptr(fd), l.path), nil // one that blocks is not polled
 		case syscall.EINTR, syscall.ECONNABORTED:
 		default:
@@ -70,4 +71,14 @@ func (l *listener) end() bool {
 
 func (l *listener) close() error {
 	return os.NewSyscallError("close", fdtrack.Close(l.fd))
+}
+
+// ownUser reports whether the process at the other end of a connection is of this one's user.
+func ownUser(conn io.ReadWriteCloser) bool {
+	f, ok := conn.(*os.File)
+	if !ok {
+		return false
+	}
+	peer, err := syscall.GetsockoptUcred(int(f.Fd()), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	return err == nil && int(peer.Uid) == os.Geteuid()
 }

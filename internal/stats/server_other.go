@@ -27,10 +27,10 @@ func listen(path string) (*listener, error) {
 }
 
 // accept blocks until somebody asks, or end is called.
-func (l *listener) accept() (io.WriteCloser, error) {
+func (l *listener) accept() (io.ReadWriteCloser, error) {
 	conn, err := l.unix.Accept()
 	if err == nil {
-		conn.SetWriteDeadline(time.Now().Add(replyTimeout))
+		conn.SetDeadline(time.Now().Add(replyTimeout))
 	}
 	return conn, err
 }
@@ -43,3 +43,6 @@ func (l *listener) end() bool {
 }
 
 func (l *listener) close() error { return nil }
+
+// ownUser reports true: other users may not enter the directory of the socket.
+func ownUser(io.ReadWriteCloser) bool { return true }

@@ -134,6 +134,8 @@ type Snapshot struct {
 	// Ended has the time of the process's end, zero while it lives.
 	Ended   time.Time `json:"ended,omitzero"`
 	Devices []Device  `json:"devices"`
+	// Ring is the size of the process's ring of packets, 0 without one: see Dump.
+	Ring int `json:"pcap_ring_bytes,omitempty"`
 
 	Identifiers []Identifier `json:"identifiers,omitempty"`
 }

@@ -26,6 +26,11 @@ type Sink interface {
 type Capture struct {
 	mu   sync.Mutex
 	sink Sink // guarded by mu
+
+	// guarded by mu: reused, because the arguments of an interface's method are allocated
+	datagram pcap.Datagram
+	segment  pcap.Segment
+	pieces   [][]byte
 }
 
 // NewCapture returns a Capture that shows packets to s.
@@ -47,9 +52,16 @@ func (c *Capture) end() {
 	}
 }
 
+// write shows c.datagram. The lock is held.
+func (c *Capture) write(pieces ...[]byte) {
+	c.pieces = append(c.pieces[:0], pieces...)
+	_ = c.sink.Write(&c.datagram, c.pieces...) // Close tells
+}
+
 // Received shows a datagram, whose time it sets, that another process has received for this one.
 func (c *Capture) Received(d *pcap.Datagram) {
 	d.Time = c.begin()
 	defer c.end()
-	c.sink.Write(d, d.Payload)
+	c.datagram = *d
+	c.write(d.Payload)
 }

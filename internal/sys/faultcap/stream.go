@@ -49,6 +49,7 @@ type Stream struct {
 	sent     uint32         // guarded by mu: sequence number of the next byte
 	received uint32         // guarded by mu: of the next byte of the peer
 	came     []byte         // guarded by mu: bytes read and not shown
+	one      [1][]byte      // guarded by mu: of arrived, reused
 	mss      int            // guarded by mu: 0 before there is a connection
 	ended    bool           // guarded by mu: we have said that no more follows
 	spoiled  []byte         // guarded by mu: the damaged copy that is sent instead
@@ -118,7 +119,8 @@ func (s *Stream) show(now time.Time, out bool, g pcap.Segment, payload [][]byte)
 	if out {
 		g.Comment, s.comment = s.comment, ""
 	}
-	s.capture.sink.WriteSegment(&g, payload...)
+	s.capture.segment = g
+	_ = s.capture.sink.WriteSegment(&s.capture.segment, payload...) // Close tells
 }
 
 // moved captures n bytes at the front of a scatter list. mu and the capture's lock are held.
@@ -128,11 +130,15 @@ func (s *Stream) moved(now time.Time, out bool, list [][]byte, n int) {
 			s.mss = min(max(mss, minShown), maxShown)
 		}
 	}
+	if s.capture == nil {
+		*s.next(out) += uint32(n)
+		return
+	}
 	c := cutter{iov: list}
-	var pieces [][]byte
 	for n > 0 {
 		k := min(n, s.mss)
-		pieces = c.cut(pieces[:0], k)
+		pieces := c.cut(s.capture.pieces[:0], k)
+		s.capture.pieces = pieces
 		s.show(now, out, pcap.Segment{HasAck: true}, pieces)
 		*s.next(out) += uint32(k)
 		n -= k
@@ -144,9 +150,10 @@ func (s *Stream) read(now time.Time, list [][]byte, n int) {
 	if s.capture == nil {
 		return
 	}
-	c := cutter{iov: list}
-	for _, p := range c.cut(nil, n) {
+	for _, p := range list {
+		p = p[:min(len(p), n)]
 		s.came = append(s.came, p...)
+		n -= len(p)
 	}
 	if k := len(s.came) - len(s.came)%s.mss; k > 0 {
 		s.arrived(now, k)
@@ -157,7 +164,8 @@ func (s *Stream) read(now time.Time, list [][]byte, n int) {
 // held.
 func (s *Stream) arrived(now time.Time, n int) {
 	if n > 0 {
-		s.moved(now, false, [][]byte{s.came[:n]}, n)
+		s.one[0] = s.came[:n]
+		s.moved(now, false, s.one[:], n)
 		s.came = s.came[:copy(s.came, s.came[n:])]
 	}
 }

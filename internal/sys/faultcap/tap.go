@@ -66,18 +66,20 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	if t.opt.Capture == nil || n == 0 {
 		return n, err
 	}
-	now := t.opt.Capture.begin()
-	defer t.opt.Capture.end()
+	c := t.opt.Capture
+	now := c.begin()
+	defer c.end()
 	for i := range n {
 		m := b.Message(i)
-		d := pcap.Datagram{Time: now, Src: m.Src, TrafficClass: m.TOS,
+		c.datagram = pcap.Datagram{Time: now, Src: m.Src, TrafficClass: m.TOS,
 			Dst: netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())}
 		for j := range m.Segments() {
-			payload := m.Segment(j)
-			if d.IPID = uint16(j); t.opt.Identify != nil {
-				d.IPID = t.opt.Identify(m.Src, m.Dst, payload, d.IPID)
+			payload, id := m.Segment(j), uint16(j)
+			if t.opt.Identify != nil {
+				id = t.opt.Identify(m.Src, m.Dst, payload, id)
 			}
-			t.opt.Capture.sink.Write(&d, payload)
+			c.datagram.IPID = id
+			c.write(payload)
 		}
 	}
 	return n, err
@@ -172,15 +174,16 @@ func (t *Tap) send(d []udp.Datagrams) (int, error) {
 
 // show captures sent datagrams, one by one. The capture's lock is held.
 func (t *Tap) show(now time.Time, d []udp.Datagrams) {
-	if t.opt.Capture == nil {
+	to := t.opt.Capture
+	if to == nil {
 		return
 	}
 	src := t.inner.LocalAddr()
 	cuts := t.inner.CutsBursts()
-	var pieces [][]byte
+	show := &to.datagram
 	for i := range d {
 		left, c := d[i].Bytes(), cutter{iov: d[i].Iov}
-		show := pcap.Datagram{Time: now, Src: src, Dst: d[i].Dst, TrafficClass: d[i].TOS,
+		*show = pcap.Datagram{Time: now, Src: src, Dst: d[i].Dst, TrafficClass: d[i].TOS,
 			HopLimit: d[i].TTL, Comment: d[i].Comment}
 		for ; ; show.IPID++ {
 			size := left
@@ -190,8 +193,8 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 			if !cuts {
 				show.IPID = 0
 			}
-			pieces = c.cut(pieces[:0], size)
-			t.opt.Capture.sink.Write(&show, pieces...)
+			to.pieces = c.cut(to.pieces[:0], size)
+			_ = to.sink.Write(show, to.pieces...) // Close tells
 			show.Comment = ""
 			if left -= size; left <= 0 {
 				break

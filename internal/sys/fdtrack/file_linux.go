@@ -16,8 +16,13 @@ import (
 type file struct{ fd int }
 
 // Create is os.Create. Writes after the descriptors are lost are lost with them: EBADF.
-func Create(path string) (io.WriteCloser, error) {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o666)
+func Create(path string) (io.WriteCloser, error) { return create(path, unix.O_TRUNC) }
+
+// CreateNew is Create, and fails if there is something of that name.
+func CreateNew(path string) (io.WriteCloser, error) { return create(path, unix.O_EXCL) }
+
+func create(path string, flags int) (io.WriteCloser, error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC|flags, 0o666)
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: err}
 	}

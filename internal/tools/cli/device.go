@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/recorder"
 	"verbena/rdmacm"
 	"verbena/verbs"
 )
@@ -21,6 +23,7 @@ type Device struct {
 	Name    string // empty is the first with an active port
 	Kind    string // of devices, where no name says it; empty is RoCE
 	Capture string // pcapng file, empty is none
+	Ring    string // size of the newest packets to keep, empty is none
 	Faults  string // fault injection, empty is none
 	NoLocal bool   // sockets also between processes of this host
 	XDP     string // interfaces whose RoCE packets go past the kernel's IP stack
@@ -39,9 +42,12 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 		"use devices of `KIND`, the first part of their names")
 }
 
-// WireFlags declares --pcap, --faults, --no-local, --xdp and --no-crc.
+// WireFlags declares --pcap, --pcap-ring, --faults, --no-local, --xdp and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
+	fs.StringVar(&d.Ring, "pcap-ring", "",
+		"keep the newest packets, of `SIZE` bytes such as 64M, and write them to FILE of --pcap "+
+			"when a completion fails or on SIGUSR1; see 'verbena stat dump --help'")
 	fs.StringVar(&d.Faults, "faults", "",
 		"inject faults into the packets sent: `SPEC` is "+
 			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
@@ -59,7 +65,13 @@ func (d *Device) WireFlags(fs *pflag.FlagSet) {
 // Options returns the options for verbs.Open.
 func (d *Device) Options() []verbs.Option {
 	var opts []verbs.Option
-	if d.Capture != "" {
+	if bytes, err := recorder.ParseSize(d.Ring); err == nil { // Check has reported an error
+		file := d.Capture
+		if file == "" {
+			file = fmt.Sprintf("verbena-%d.pcapng", os.Getpid())
+		}
+		opts = append(opts, verbs.WithCaptureRing(file, bytes))
+	} else if d.Capture != "" {
 		opts = append(opts, verbs.WithCapture(d.Capture))
 	}
 	if d.Faults != "" {
@@ -78,6 +90,9 @@ func (d *Device) Options() []verbs.Option {
 func (d *Device) Check() error {
 	if _, err := faultcap.ParseFaults(d.Faults); err != nil {
 		return Usagef("--%w", err) // its errors begin "faults: "
+	}
+	if _, err := recorder.ParseSize(d.Ring); d.Ring != "" && err != nil {
+		return Usagef("--pcap-ring: %w", err)
 	}
 	if names := device.KindNames(); d.Kind != "" && !slices.Contains(names, d.Kind) {
 		return Usagef("--kind %s: there are %s", d.Kind, strings.Join(names, ", "))

@@ -15,12 +15,14 @@ import (
 	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/recorder"
 	"verbena/internal/tools/cli"
 )
 
 type options struct {
 	devices string
 	capture string
+	ring    string
 	faults  string
 	noLocal bool
 	debug   bool
@@ -52,16 +54,22 @@ In the FILE of --pcap, %p stands for the process id. A name without %p gets the
 process id before its extension, because a program may be several processes:
 --pcap x.pcapng writes x-1234.pcapng.
 
+With --pcap-ring the newest packets stay in memory. They are written to FILE when a
+completion fails, once for a burst of failures, and on SIGUSR1 if the program has no
+handler of its own for it. Then the next file is x-1234-2.pcapng. Without --pcap the
+name is verbena-PID.pcapng, in this directory. 'verbena stat dump PID' fetches them.
+
 It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (the folder of the files that a kernel driver would show in /sys/class/infiniband and
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
-VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG, VERBENA_LOG. VALGRIND_OPTS and
+VERBENA_PCAP_RING, VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG, VERBENA_LOG. VALGRIND_OPTS and
 TSAN_OPTIONS get an option each, so that these tools see the program's errors and
 none of the libraries'.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --device iwarp rping -s -a 127.0.0.1
   verbena run --pcap ping.pcapng -- rping -c -a 127.0.0.1 -C 3
+  verbena run --pcap-ring 64M ./my-test
   verbena run --faults loss=1%,seed=7 -- ./my-test
   verbena run mpirun -n 4 --mca pml ucx ./my-mpi-program`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -84,6 +92,9 @@ none of the libraries'.`,
 		"show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo "+
 			"(default roce)")
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
+	fs.StringVar(&o.ring, "pcap-ring", "",
+		"keep the newest packets, of `SIZE` bytes such as 64M, and write them when a completion "+
+			"fails, on SIGUSR1, or by 'verbena stat dump'")
 	fs.StringVar(&o.faults, "faults", "",
 		"inject faults into the packets sent: `SPEC` is "+
 			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
@@ -122,6 +133,13 @@ func (o *options) check(env environment) error {
 	if _, err := core.NewLog(io.Discard, level); err != nil {
 		return cli.Usagef("%s: %w", logger, err)
 	}
+	ringBy, size := "--pcap-ring", o.ring
+	if size == "" {
+		ringBy, size = ringVariable, env.get(ringVariable)
+	}
+	if _, err := recorder.ParseSize(size); size != "" && err != nil {
+		return cli.Usagef("%s: %w", ringBy, err)
+	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)
 	}
@@ -129,10 +147,10 @@ func (o *options) check(env environment) error {
 	if err != nil {
 		return err
 	}
-	if o.capture != "" && !slices.ContainsFunc(list, func(d device.Info) bool {
+	if o.captureFile() != "" && !slices.ContainsFunc(list, func(d device.Info) bool {
 		return d.Kind.HasPackets()
 	}) {
-		return cli.Usagef("--pcap: an NTB link has no packets to capture")
+		return cli.Usagef("%s: an NTB link has no packets to capture", o.captureOption())
 	}
 	for i := range list {
 		if err = list[i].Kind.TakesFaults(faults); err == nil {

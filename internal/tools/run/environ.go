@@ -55,6 +55,7 @@ const (
 	devicesVariable = "VERBENA_DEVICES" // device.ParseSelection
 	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults
 	captureVariable = "VERBENA_PCAP"
+	ringVariable    = "VERBENA_PCAP_RING" // recorder.ParseSize
 
 	logVariable        = "VERBENA_LOG"        // core.NewLog
 	congestionVariable = "VERBENA_CONGESTION" // congestion.ParseAlgorithm
@@ -77,8 +78,13 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 	if o.faults != "" {
 		e = e.set(faultsVariable, o.faults)
 	}
-	if o.capture != "" {
-		file, err := perProcess(o.capture)
+	if o.ring != "" {
+		e = e.set(ringVariable, o.ring)
+	} else if o.capture != "" { // of all packets, whatever a command around this keeps
+		e = e.unset(ringVariable)
+	}
+	if file := o.captureFile(); file != "" {
+		file, err := perProcess(file)
 		if err != nil {
 			return nil, err
 		}
@@ -94,4 +100,23 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 		e = e.set(logVariable, o.log)
 	}
 	return e, nil
+}
+
+// ringFile names the files of --pcap-ring without --pcap.
+const ringFile = "verbena-%p.pcapng"
+
+// captureFile returns the name for captures, empty if there are none.
+func (o *options) captureFile() string {
+	if o.capture == "" && o.ring != "" {
+		return ringFile
+	}
+	return o.capture
+}
+
+// captureOption names the option that captureFile comes from.
+func (o *options) captureOption() string {
+	if o.capture == "" {
+		return "--pcap-ring"
+	}
+	return "--pcap"
 }

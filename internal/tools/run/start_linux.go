@@ -22,8 +22,8 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := captureWritable(o.capture); err != nil {
-		return err
+	if err := captureWritable(o.captureFile()); err != nil {
+		return fmt.Errorf("%s: %w", o.captureOption(), err)
 	}
 	executable, err := os.Executable()
 	if err != nil {
@@ -73,7 +73,7 @@ func captureWritable(file string) error {
 		return nil
 	}
 	if err := unix.Access(dir+"/.", unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("--pcap: cannot write in the directory %s: %w", dir, err)
+		return fmt.Errorf("cannot write in the directory %s: %w", dir, err)
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ collector where it has one, else verbena_NAME_total.`,
   verbena stat --qps --objects --pid 1234
   verbena stat --ended --qps
   verbena stat --listen 127.0.0.1:9490
+  verbena stat dump 1234
   verbena stat --json | jq .devices[].queue_pairs[].path`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,6 +92,7 @@ collector where it has one, else verbena_NAME_total.`,
 	fs.StringVar(&o.listen, "listen", "",
 		"serve the counters of all processes to Prometheus at `ADDR`, as 127.0.0.1:9490")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
+	cmd.AddCommand(dumpCommand())
 	return cmd
 }
 

@@ -48,15 +48,15 @@ func appendBlock(b []byte, kind uint32, body func([]byte) []byte) []byte {
 }
 
 // appendPadded appends v and zeros up to a multiple of four bytes.
-func appendPadded(b, v []byte) []byte {
+func appendPadded(b []byte, v string) []byte {
 	b = append(b, v...)
-	return append(b, make([]byte, -len(v)&3)...)
+	return append(b, padding[:-len(v)&3]...)
 }
 
 func appendOption(b []byte, code uint16, v string) []byte {
 	b = order.AppendUint16(b, code)
 	b = order.AppendUint16(b, uint16(len(v)))
-	return appendPadded(b, []byte(v))
+	return appendPadded(b, v)
 }
 
 // appendHeader appends the blocks that a file begins with: the section, and its
@@ -83,20 +83,37 @@ func appendHeader(b []byte, device string) []byte {
 	})
 }
 
-// appendPacket appends a frame, with a comment unless that is empty.
-func appendPacket(b []byte, t time.Time, frame []byte, comment string) []byte {
-	return appendBlock(b, blockPacket, func(b []byte) []byte {
-		at := uint64(t.UnixNano())
-		b = order.AppendUint32(b, 0) // the interface
-		b = order.AppendUint32(b, uint32(at>>32))
-		b = order.AppendUint32(b, uint32(at))
-		b = order.AppendUint32(b, uint32(len(frame))) // captured
-		b = order.AppendUint32(b, uint32(len(frame))) // on the link
-		b = appendPadded(b, frame)
-		if comment != "" {
-			b = appendOption(b, optionComment, comment)
-			b = appendOption(b, optionEnd, "")
-		}
-		return b
-	})
+// beginPacket appends a packet's block up to its frame, of n bytes.
+func beginPacket(b []byte, t time.Time, n int) []byte {
+	at := uint64(t.UnixNano())
+	b = order.AppendUint32(b, blockPacket)
+	b = order.AppendUint32(b, 0) // the block's length: endPacket
+	b = order.AppendUint32(b, 0) // the interface
+	b = order.AppendUint32(b, uint32(at>>32))
+	b = order.AppendUint32(b, uint32(at))
+	b = order.AppendUint32(b, uint32(n))    // captured
+	return order.AppendUint32(b, uint32(n)) // on the link
+}
+
+// packetHead is the number of bytes that beginPacket appends.
+const packetHead = 28
+
+// endPacket appends the part behind the frame of the block that begins at start: a comment, unless
+// that is empty, and the block's length.
+func endPacket(b []byte, start int, comment string) []byte {
+	b = append(b, padding[:-(len(b)-start)&3]...)
+	if comment != "" {
+		b = appendOption(b, optionComment, comment[:min(len(comment), maxCommentBytes)])
+		b = appendOption(b, optionEnd, "")
+	}
+	n := uint32(len(b) - start + 4)
+	order.PutUint32(b[start+4:], n)
+	return order.AppendUint32(b, n)
+}
+
+var padding [3]byte
+
+// packetTime returns the time of a packet's block from its first packetHead bytes.
+func packetTime(b []byte) time.Time {
+	return time.Unix(0, int64(uint64(order.Uint32(b[12:]))<<32|uint64(order.Uint32(b[16:]))))
 }

@@ -49,27 +49,45 @@ func appendIP(b []byte, from, to netip.Addr, protocol, tc, hops byte, id uint16,
 		b = binary.BigEndian.AppendUint16(b, id)
 		b = binary.BigEndian.AppendUint16(b, dontFragment)
 		b = append(b, hops, protocol, 0, 0)
-		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
+		b = appendAddr(appendAddr(b, from), to)
 		binary.BigEndian.PutUint16(b[start+10:], ^fold(sum(0, b[start:])))
 	case from.Is6() && to.Is6():
 		b = append(b, 0x60|tc>>4, tc<<4, 0, 0)
 		b = binary.BigEndian.AppendUint16(b, uint16(n))
 		b = append(b, protocol, hops)
-		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
+		b = appendAddr(appendAddr(b, from), to)
 	default:
 		return b, ErrFamily
 	}
 	return b, nil
 }
 
-// appendUDP appends a datagram, IP header included. The checksum is 0 in IPv4, as
-// RoCEv2 leaves it, and computed in IPv6, where readers report 0 as a fault.
-func appendUDP(b []byte, d *Datagram, payload []byte) ([]byte, error) {
+// appendAddr appends an address. It allocates nothing, unlike AsSlice.
+func appendAddr(b []byte, a netip.Addr) []byte {
+	if a.Is4() {
+		four := a.As4()
+		return append(b, four[:]...)
+	}
+	all := a.As16()
+	return append(b, all[:]...)
+}
+
+// size returns the number of bytes of a payload.
+func size(payload [][]byte) (n int) {
+	for _, piece := range payload {
+		n += len(piece)
+	}
+	return n
+}
+
+// appendUDP appends a datagram with size bytes of payload, IP header included. The checksum is 0 in
+// IPv4, as RoCEv2 leaves it, and computed in IPv6, where readers report 0 as a fault.
+func appendUDP(b []byte, d *Datagram, payload [][]byte, size int) ([]byte, error) {
 	from, to, hops := bare(d.Src), bare(d.Dst), d.HopLimit
 	if hops == 0 {
 		hops = hopLimit
 	}
-	n := udpBytes + len(payload)
+	n := udpBytes + size
 	b, err := appendIP(b, from, to, protocolUDP, d.TrafficClass, hops, d.IPID, n)
 	if err != nil {
 		return b, err
@@ -79,7 +97,9 @@ func appendUDP(b []byte, d *Datagram, payload []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint16(b, d.Dst.Port())
 	b = binary.BigEndian.AppendUint16(b, uint16(n))
 	b = append(b, 0, 0)
-	b = append(b, payload...)
+	for _, piece := range payload {
+		b = append(b, piece...)
+	}
 	if from.Is6() {
 		check := transportChecksum(from, to, protocolUDP, b[start:])
 		if check == 0 { // 0 says that there is none
@@ -90,10 +110,10 @@ func appendUDP(b []byte, d *Datagram, payload []byte) ([]byte, error) {
 	return b, nil
 }
 
-// appendTCP appends a segment, IP header included.
-func appendTCP(b []byte, s *Segment, payload []byte) ([]byte, error) {
+// appendTCP appends a segment with size bytes of payload, IP header included.
+func appendTCP(b []byte, s *Segment, payload [][]byte, size int) ([]byte, error) {
 	from, to := bare(s.Src), bare(s.Dst)
-	b, err := appendIP(b, from, to, protocolTCP, 0, hopLimit, 0, tcpBytes+len(payload))
+	b, err := appendIP(b, from, to, protocolTCP, 0, hopLimit, 0, tcpBytes+size)
 	if err != nil {
 		return b, err
 	}
@@ -102,9 +122,11 @@ func appendTCP(b []byte, s *Segment, payload []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint16(b, s.Dst.Port())
 	b = binary.BigEndian.AppendUint32(b, s.Seq)
 	b = binary.BigEndian.AppendUint32(b, s.Ack)
-	b = append(b, tcpBytes/4<<4, s.flags(len(payload) > 0))
+	b = append(b, tcpBytes/4<<4, s.flags(size > 0))
 	b = append(b, 0xff, 0xff, 0, 0, 0, 0) // window, checksum, urgent pointer
-	b = append(b, payload...)
+	for _, piece := range payload {
+		b = append(b, piece...)
+	}
 	binary.BigEndian.PutUint16(b[start+16:], transportChecksum(from, to, protocolTCP, b[start:]))
 	return b, nil
 }
@@ -127,8 +149,9 @@ func bare(a netip.AddrPort) netip.Addr { return a.Addr().Unmap().WithZone("") }
 // transportChecksum returns the checksum of a UDP datagram or a TCP segment, with
 // the pseudo-header of its addresses.
 func transportChecksum(from, to netip.Addr, protocol byte, b []byte) uint16 {
-	n := uint64(protocol) + uint64(len(b))
-	return ^fold(sum(sum(sum(n, from.AsSlice()), to.AsSlice()), b))
+	var room [2 * 16]byte
+	addrs := appendAddr(appendAddr(room[:0], from), to)
+	return ^fold(sum(sum(uint64(protocol)+uint64(len(b)), addrs), b))
 }
 
 // sum adds the 16-bit words of b. A byte left over is the upper half of one.

@@ -5,18 +5,12 @@ package pcap
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
 )
 
-const (
-	writeBufferBytes = 1 << 16
-	maxPayloadBytes  = 1<<16 - 1 - ipv4Bytes - udpBytes
-	maxSegmentBytes  = 1<<16 - 1 - ipv4Bytes - tcpBytes
-	maxCommentBytes  = 1<<16 - 1
-)
+const writeBufferBytes = 1 << 16
 
 // flushEvery bounds the time that the capture of a killed process lacks.
 const flushEvery = 250 * time.Millisecond
@@ -29,8 +23,6 @@ type Writer struct {
 	mu      sync.Mutex
 	out     *bufio.Writer
 	closer  io.Closer
-	joined  []byte    // guarded by mu: the payload in one piece, reused
-	frame   []byte    // guarded by mu: reused
 	block   []byte    // guarded by mu: reused
 	flushed time.Time // guarded by mu: by the clock of the packets
 	err     error     // guarded by mu
@@ -53,8 +45,15 @@ func NewWriter(w io.Writer, device string) *Writer {
 func (w *Writer) Write(d *Datagram, payload ...[]byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	udp := func(b []byte) ([]byte, error) { return appendUDP(b, d, w.joined) }
-	return w.writeLocked(d.Time, d.Comment, maxPayloadBytes, payload, udp)
+	if w.err != nil {
+		return w.err
+	}
+	b, err := appendDatagram(w.block[:0], d, d.Comment, payload)
+	w.block = b[:0]
+	if err != nil {
+		return err
+	}
+	return w.writeLocked(d.Time, b)
 }
 
 // WriteSegment writes a TCP segment, its payload in one or more pieces; it does
@@ -62,29 +61,20 @@ func (w *Writer) Write(d *Datagram, payload ...[]byte) error {
 func (w *Writer) WriteSegment(s *Segment, payload ...[]byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tcp := func(b []byte) ([]byte, error) { return appendTCP(b, s, w.joined) }
-	return w.writeLocked(s.Time, s.Comment, maxSegmentBytes, payload, tcp)
-}
-
-// writeLocked joins a payload, and writes the frame that encode makes of it.
-func (w *Writer) writeLocked(t time.Time, comment string, limit int, payload [][]byte,
-	encode func([]byte) ([]byte, error)) (err error) {
 	if w.err != nil {
 		return w.err
 	}
-	w.joined = w.joined[:0]
-	for _, piece := range payload {
-		w.joined = append(w.joined, piece...)
-	}
-	if len(w.joined) > limit {
-		return fmt.Errorf("pcap: payload of %d bytes: a frame holds %d", len(w.joined), limit)
-	}
-	if w.frame, err = encode(w.frame[:0]); err != nil {
+	b, err := appendSegment(w.block[:0], s, s.Comment, payload)
+	w.block = b[:0]
+	if err != nil {
 		return err
 	}
-	comment = comment[:min(len(comment), maxCommentBytes)]
-	w.block = appendPacket(w.block[:0], t, w.frame, comment)
-	if _, w.err = w.out.Write(w.block); w.err == nil && t.Sub(w.flushed) > flushEvery {
+	return w.writeLocked(s.Time, b)
+}
+
+// writeLocked writes a block, of a time.
+func (w *Writer) writeLocked(t time.Time, block []byte) error {
+	if _, w.err = w.out.Write(block); w.err == nil && t.Sub(w.flushed) > flushEvery {
 		w.flushed = t
 		w.err = w.out.Flush()
 	}

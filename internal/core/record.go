@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package core
+
+import "fmt"
+
+// record has the newest packets written to a file because of a failure, if they are kept. It does
+// not block.
+func (h *host) record(format string, args ...any) {
+	if h.recorder != nil {
+		h.recorder.Failed(func() string { return fmt.Sprintf(format, args...) })
+	}
+}
