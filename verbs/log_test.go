@@ -71,6 +71,9 @@ func TestLogger(t *testing.T) {
 	if _, err := a.qp.PostSend(verbs.SendWR{ID: 11, Opcode: ib.WRFlush}); err == nil {
 		t.Error("a FLUSH of no type")
 	}
+	if err := a.qp.Modify(nil, 0); err == nil {
+		t.Error("no attributes")
+	}
 	wantStatus(t, a.post(verbs.SendWR{ID: 10, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.mr.SGE(0, 6)}}).Status, ib.WCRemAccessErr)
 
 	dev, qpn, peer := "device="+c.Info().Name+" ", "qpn="+a.qp.QPN().String(), "qpn="+b.qp.QPN().String()
@@ -85,6 +88,8 @@ func TestLogger(t *testing.T) {
 		"level=WARN msg=ibv_create_cq " + dev + `error="depth: 0`,
 		"level=WARN msg=ibv_post_send " + dev + qpn + " wr_id=11 opcode=FLUSH bytes=0 error=",
 		"level=WARN msg=completion " + dev + qpn + ` wr_id=10 status="remote`,
+		"level=WARN msg=ibv_modify_qp " + dev + "qp." + qpn + " qp.type=RC qp.state=RTS qp.peer=",
+		`level=WARN msg="asynchronous event" ` + dev + `type="local access violation work queue error" ` + peer + " peer=",
 	} {
 		if len(l.take(want)) == 0 {
 			t.Errorf("no line has %q", want)

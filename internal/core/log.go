@@ -87,7 +87,9 @@ func (l verbLog) wants(level slog.Level) bool { return l.to.Enabled(context.Back
 
 func (l verbLog) call(verb string, err error, args ...any) {
 	if err != nil {
-		l.to.Warn(verb, "error", err)
+		if l.wants(slog.LevelWarn) {
+			l.to.Warn(verb, append(ofQP(args), "error", err)...)
+		}
 		return
 	}
 	if !l.wants(slog.LevelInfo) {
@@ -101,6 +103,17 @@ func (l verbLog) call(verb string, err error, args ...any) {
 		}
 	}
 	l.to.Info(verb, args...)
+}
+
+// ofQP returns the queue pair among the arguments of a refused call, with its value of now. A call
+// that made none has none.
+func ofQP(args []any) (of []any) {
+	for i := 1; i < len(args); i += 2 {
+		if q, ok := args[i].(*QP); ok && q != nil {
+			of = append(of, args[i-1], slog.AnyValue(q).Resolve())
+		}
+	}
+	return of
 }
 
 func (l verbLog) sent(q *QP, wr *SendWR, err error) {
@@ -166,9 +179,15 @@ func (l verbLog) completed(c *Context, wc *ib.WC) {
 }
 
 func (l verbLog) raised(e *AsyncEvent) {
+	if !l.wants(slog.LevelWarn) {
+		return
+	}
 	args := []any{"type", text{e.Type}}
 	if e.QP != nil {
 		args = append(args, "qpn", text{e.QP.QPN()})
+		if _, r, _ := e.QP.conn.Look(); r.Peer.IsValid() {
+			args = append(args, "peer", text{r.Peer})
+		}
 	}
 	l.to.Warn("asynchronous event", args...)
 }
