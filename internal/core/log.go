@@ -179,15 +179,9 @@ func (l verbLog) completed(c *Context, wc *ib.WC) {
 }
 
 func (l verbLog) raised(e *AsyncEvent) {
-	if !l.wants(slog.LevelWarn) {
-		return
-	}
 	args := []any{"type", text{e.Type}}
-	if e.QP != nil {
+	if e.QP != nil { // which may be locked
 		args = append(args, "qpn", text{e.QP.QPN()})
-		if _, r, _ := e.QP.conn.Look(); r.Peer.IsValid() {
-			args = append(args, "peer", text{r.Peer})
-		}
 	}
 	l.to.Warn("asynchronous event", args...)
 }

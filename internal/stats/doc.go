@@ -26,6 +26,6 @@
 // process come from its last snapshot. Port sums those and the answers of the living. No process
 // removes these files.
 //
-// A Server owns one goroutine, which ends with Close. The snapshot function is
-// called from it, one call at a time.
+// A Server owns two goroutines, which end with Close: one answers, one keeps snapshots. The
+// snapshot function is called from both.
 package stats

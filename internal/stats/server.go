@@ -28,7 +28,8 @@ type Server struct {
 	done     sync.WaitGroup // of the goroutines
 
 	recordMu sync.Mutex
-	record   *record // guarded by recordMu; nil without one, and once the process has ended
+	record   *record   // guarded by recordMu; nil without one, and once the process has ended
+	kept     time.Time // guarded by recordMu: when the record's snapshot was begun
 }
 
 // Serve starts to answer with snapshot's result, on a socket in dir, which it makes if need be;
@@ -96,10 +97,12 @@ func (s *Server) answer() {
 
 // keep returns a snapshot, and keeps it for the case that the process is killed.
 func (s *Server) keep() Snapshot {
+	began := time.Now()
+	now := s.snapshot() // it takes locks that Retire's caller may hold
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
-	now := s.snapshot()
-	if s.record != nil {
+	if s.record != nil && began.After(s.kept) { // the other goroutine's may be newer
+		s.kept = began
 		_ = s.record.write(now) // one that is too large is left out
 	}
 	return now
