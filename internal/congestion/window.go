@@ -162,8 +162,25 @@ func (w *Window) Sent(now monotime.Time, n int) {
 	if w.paceTime == 0 {
 		return
 	}
-	took := float64(n) * float64(w.paceTime) / float64(max(w.paceBytes, 1))
-	w.sendAt = max(w.sendAt, now).Add(monotime.Duration(took))
+	w.sendAt = max(w.sendAt, now).Add(w.takes(n))
+}
+
+// takes returns the time that n bytes take at the pace.
+func (w *Window) takes(n int) monotime.Duration {
+	return monotime.Duration(float64(n) * float64(w.paceTime) / float64(max(w.paceBytes, 1)))
+}
+
+// Room returns how many packets of so many bytes the pace permits now, at most most. The caller
+// calls Sent for each.
+func (w *Window) Room(now monotime.Time, bytes, most int) (n int) {
+	if w.paceTime == 0 {
+		return most
+	}
+	took := w.takes(bytes)
+	for at := w.sendAt; n < most && !now.Before(at.Add(-w.burst)); n++ {
+		at = max(at, now).Add(took)
+	}
+	return n
 }
 
 // Long reports whether the path is one on which the window is paced.

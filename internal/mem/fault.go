@@ -67,6 +67,17 @@ func Sum(sum uint32, p []byte, update func(uint32, []byte) uint32) (_ uint32, ok
 	return update(sum, p), true
 }
 
+// SumEach is Sum of as many pieces of p as there are sums, which have the same length. It returns
+// false, after some of them, if p has gone.
+func SumEach(sums []uint32, p []byte, update func(uint32, []byte) uint32) (ok bool) {
+	defer caught(debug.SetPanicOnFault(true), &ok)
+	n := len(p) / max(len(sums), 1)
+	for i := range sums {
+		sums[i] = update(sums[i], p[i*n:(i+1)*n])
+	}
+	return true
+}
+
 func compareSwap(p *uint64, cmp, swap uint64) (orig uint64, ok bool) {
 	defer caught(debug.SetPanicOnFault(true), &ok)
 	for {

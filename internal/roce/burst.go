@@ -46,6 +46,7 @@ type Burst struct {
 	stream   bool // see Into
 	held     []mem.Span
 	scratch  []mem.Span
+	sums     []uint32 // of Run
 	iov      [][]byte
 	arena    []byte
 	own      []byte // the arena but for Into
@@ -80,7 +81,7 @@ func NewBurst() *Burst {
 	arena := make([]byte, 0, arenaBytes)
 	return &Burst{limit: MaxSegments, room: MaxBurstBytes, arena: arena, own: arena,
 		iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments),
-		scratch: make([]mem.Span, 0, ib.MaxSGE)}
+		scratch: make([]mem.Span, 0, ib.MaxSGE), sums: make([]uint32, MaxSegments)}
 }
 
 // Reset releases the burst's memory and empties it.
@@ -91,7 +92,7 @@ func (b *Burst) Reset() {
 	}
 	clear(b.iov)
 	*b = Burst{limit: b.limit, room: MaxBurstBytes, held: b.held[:0], scratch: b.scratch,
-		iov: b.iov[:0], arena: b.own, own: b.own}
+		sums: b.sums, iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
 // Limit sets how many datagrams a burst may have: 1 where the system does not

@@ -209,6 +209,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 			break
 		}
 		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
+		if r.cur < q.SQ.Tail() && q.SQ.AtAbs(r.cur) == w {
+			q.sendMiddles(now, w, b)
+		}
 	}
 	// Packets sent now do not put off the time-out of earlier ones. After an RNR NAK has stopped
 	// the timer there may be nothing to send: by a SACK the rest has arrived.

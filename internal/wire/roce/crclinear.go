@@ -12,6 +12,23 @@ import "hash/crc32"
 // step advances a raw (not complemented) CRC register over one byte.
 func step(c uint32, v byte) uint32 { return crc32.IEEETable[byte(c)^v] ^ c>>8 }
 
+// followed[n] is the contribution of a byte with n more behind it.
+var followed = func() (t [4][256]uint32) {
+	for n := range t {
+		for v := range t[n] {
+			t[n][v] = advance(step(0, byte(v)), n)
+		}
+	}
+	return t
+}()
+
+// step4 is step over the four bytes of a little-endian word.
+func step4(c, v uint32) uint32 {
+	c ^= v
+	return followed[3][byte(c)] ^ followed[2][byte(c>>8)] ^ followed[1][byte(c>>16)] ^
+		followed[0][c>>24]
+}
+
 // updateBytes is crc32.Update for a few bytes that must not escape to the heap.
 func updateBytes(state uint32, b []byte) uint32 {
 	c := ^state

@@ -92,17 +92,19 @@ func (p *Pseudo) Start(udpPayloadBytes int, id uint16) uint32 {
 }
 
 // UpdateBTH feeds the packet from its first byte: BTH with byte 4 masked, and
-// whatever of the packet follows it in b. b must hold at least the first 5
-// bytes of BTH.
+// whatever of the packet follows it in b.
 func UpdateBTH(state uint32, b []byte) uint32 {
-	c := ^state
-	c = step(c, b[0])
-	c = step(c, b[1])
-	c = step(c, b[2])
-	c = step(c, b[3])
-	c = step(c, 0xff) // FECN, BECN, reserved
-	return crc32.Update(^c, crc32.IEEETable, b[5:])
+	c := step4(^state, binary.LittleEndian.Uint32(b))
+	c = step4(c, binary.LittleEndian.Uint32(b[4:])|maskedByte)
+	c = step4(c, binary.LittleEndian.Uint32(b[8:]))
+	if len(b) == BTHBytes {
+		return ^c
+	}
+	return crc32.Update(^c, crc32.IEEETable, b[BTHBytes:])
 }
+
+// maskedByte stands for byte 4 of BTH: FECN, BECN and reserved bits.
+const maskedByte = 0xff
 
 // Update feeds the bytes that follow BTH: extended headers, payload and pad.
 func Update(state uint32, b []byte) uint32 {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// sendMiddles adds packets from the middle of the SEND or WRITE w as one run. Where it adds none
+// sendPacket sends them one by one, with the same bytes.
+func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
+	r := &q.req
+	n := q.middles(w, b)
+	if n = r.loss.Room(now, q.MTU, n); n < 2 {
+		return
+	}
+	spans, status, _ := q.Gather(b.Scratch(), w, int(r.off), n*q.MTU)
+	if status != ib.WCSuccess {
+		return
+	}
+	h := q.BTH(roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false), r.next)
+	h.Selective = true
+	if len(spans) != 1 || !b.Run(q.Path, h, spans[0], n) {
+		qp.Release(spans)
+		return
+	}
+	r.next = r.next.Add(uint32(n))
+	r.max, r.ordered = r.next, r.next
+	r.off += uint32(n * q.MTU)
+	r.sinceAckReq += n
+	for range n {
+		r.loss.Sent(now, q.MTU)
+	}
+}
+
+// middles returns how many packets from the middle of w may go now. These were never sent, and ask
+// for no acknowledgement.
+func (q *QP) middles(w *queue.SendWQE, b *roce.Burst) int {
+	r := &q.req
+	if r.off == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
+		w.Flags&ib.SendInline != 0 || w.Opcode != ib.WRRDMAWrite && !consumesRecv(w.Opcode) ||
+		q.Rate.Limited() || r.loss.missed(r.next) {
+		return 0
+	}
+	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, q.MTU),
+		q.windowPackets()-1-r.outstanding(), q.spanPackets()-int(r.next.Diff(r.una)))
+	if !q.endsSoon(w, 1) {
+		n = min(n, q.ackEvery()-1-r.sinceAckReq)
+	}
+	return n
+}

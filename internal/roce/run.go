@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"encoding/binary"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	wire "verbena/internal/wire/roce"
+)
+
+// A run is several datagrams of one message, which differ in their PSNs and payload. Most of a long
+// message's are in runs: their memory is looked up once.
+
+// RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
+// multiple of four. It is 0 where Run does not apply.
+func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
+	size := wire.BTHBytes + payload + wire.ICRCBytes
+	if b.plain || payload <= copyBelow || len(b.held) == cap(b.held) || b.Full() ||
+		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
+			b.turn.dst != dst) {
+		return 0
+	}
+	return min(b.limit-b.n, (b.room-b.bytes)/size)
+}
+
+// Run adds n datagrams, no more than RunRoom. The first one has bth, each other the next PSN, and
+// each an equal part of s. Run takes over the caller's hold on s. It returns false, and does
+// nothing, if the memory is in several pieces or not mapped any more.
+func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, n int) bool {
+	from := len(b.iov)
+	b.iov = s.AppendSlices(b.iov, 0, s.Len())
+	pieces := b.iov[from:]
+	data, whole := pieces[0], len(pieces) == 1
+	clear(pieces)
+	b.iov = b.iov[:from]
+	payload := s.Len() / n
+	size := wire.BTHBytes + payload + wire.ICRCBytes
+	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
+	for i := range sums {
+		at := len(arena)
+		bth.PSN = psn.Add(uint32(i))
+		arena = bth.Append(arena)
+		sums[i] = wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), arena[at:])
+		arena = append(arena, make([]byte, wire.ICRCBytes)...)
+	}
+	if !whole || !mem.SumEach(sums, data, wire.Update) {
+		return false
+	}
+	at := len(b.arena)
+	for i, sum := range sums {
+		at += wire.BTHBytes
+		b.iov = append(b.iov, arena[b.mark:at], data[i*payload:(i+1)*payload])
+		b.mark = at
+		binary.LittleEndian.PutUint32(arena[at:], wire.Finish(sum))
+		at += wire.ICRCBytes
+	}
+	if b.n == 0 {
+		b.path, b.segBytes = path, size
+	}
+	b.turn.path, b.turn.dst = path, bth.DestQP
+	b.held = append(b.held, s)
+	b.arena, b.start = arena, len(arena)
+	b.n += n
+	b.bytes += n * size
+	b.turn.packets += n
+	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
+	return true
+}
