@@ -134,9 +134,9 @@ func (g *background) run() {
 		attended := collected != g.collected
 		g.collected = collected
 		g.absent = g.absent && !attended
-		polling := g.pollers.there(now, polls, kicked || attended)
+		polling := g.pollers.there(now, polls, kicked, attended)
 		if !kicked && attended {
-			g.sleepUntil(now, now.Add(2*g.backoff)) // threads that sleep wake up and read
+			g.leaveToReaders(now)
 			g.serve()
 			continue
 		}
@@ -176,6 +176,28 @@ func (g *background) leaveToPollers(now monotime.Time) {
 	g.idle.slept(monotime.Now(), lying && ran && g.leftLying())
 	if g.eng.socketReads() == reads {
 		g.readOnce()
+	}
+}
+
+// leaveToReaders leaves the inputs to threads that sleep, wake up and read. In a process that waits
+// for cores it does so for longer, and takes no core from a thread at the end. A thread that
+// computes would lose the rest of its slice and so come again sooner, between two messages.
+func (g *background) leaveToReaders(now monotime.Time) {
+	before, known := cputime.Used()
+	preempted := cputime.Preemptions()
+	shortest := 2 * g.backoff
+	d := g.pollers.next(shortest)
+	if d > shortest {
+		runtime.LockOSThread()
+		cputime.Yielding(func() { g.sleepUntil(now, now.Add(d)) })
+		runtime.UnlockOSThread()
+	} else {
+		g.sleepUntil(now, now.Add(d))
+	}
+	after, _ := cputime.Used()
+	end := monotime.Now()
+	if known {
+		g.pollers.slept(end, end.Sub(now), after-before, cputime.Preemptions() != preempted)
 	}
 }
 

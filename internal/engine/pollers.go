@@ -24,11 +24,13 @@ type pollers struct {
 }
 
 // there reports whether a thread polls. left is set if a thread has stopped polling since the last
-// call.
-func (p *pollers) there(now monotime.Time, polls uint64, left bool) bool {
+// call, attended if a thread that sleeps has woken up and read.
+func (p *pollers) there(now monotime.Time, polls uint64, left, attended bool) bool {
 	switch {
 	case left:
 		p.last, p.nap = 0, 0
+	case attended:
+		p.last = 0
 	case polls != p.counted:
 		p.last = now
 	case p.last != 0 && now.Sub(p.last) > policy.PollersGone:

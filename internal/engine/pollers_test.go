@@ -23,7 +23,7 @@ func TestThreadThatWaitsForACorePolls(t *testing.T) {
 		if i%8 == 0 { // once in 4 ms
 			polls++
 		}
-		if !p.there(now, polls, false) {
+		if !p.there(now, polls, false, false) {
 			missing++
 		}
 	}
@@ -35,21 +35,21 @@ func TestThreadThatWaitsForACorePolls(t *testing.T) {
 func TestThreadThatSleepsOrHasGoneDoesNotPoll(t *testing.T) {
 	var p pollers
 	now, polls := monotime.Time(1), uint64(1000)
-	if !p.there(now, polls, false) {
+	if !p.there(now, polls, false, false) {
 		t.Fatal("a thread that polls is not seen")
 	}
-	if p.there(now, polls+1000, true) {
+	if p.there(now, polls+1000, true, false) {
 		t.Error("a thread that says it is to sleep is taken to poll")
 	}
 	for range 100 { // it says so at each event
 		now, polls = now.Add(policy.Nap), polls+8
-		if p.there(now, polls, true) || p.there(now, polls, false) {
+		if p.there(now, polls, true, false) || p.there(now, polls, false, false) {
 			t.Fatal("a thread that sleeps between events is taken to poll")
 		}
 	}
-	p.there(now, polls+1000, false)
+	p.there(now, polls+1000, false, false)
 	now = now.Add(policy.PollersGone + 1)
-	if p.there(now, polls+1000, false) {
+	if p.there(now, polls+1000, false, false) {
 		t.Error("a thread that has not polled for long is taken to poll")
 	}
 }
@@ -75,7 +75,10 @@ func TestNapsAreLongInAProcessThatWaitsForCores(t *testing.T) {
 		t.Errorf("a nap of %v in a process that has a core, want %v", got, policy.Nap)
 	}
 	nap(little, true)
-	p.there(now, 1, true)
+	if p.there(now, 1, false, true) || p.next(policy.Nap) == policy.Nap {
+		t.Error("a thread that sleeps and has read ends the long naps, or is taken to poll")
+	}
+	p.there(now, 1, true, false)
 	if got := p.next(policy.Nap); got != policy.Nap {
 		t.Errorf("a nap of %v after a thread has left, want %v", got, policy.Nap)
 	}
