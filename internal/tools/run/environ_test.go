@@ -82,6 +82,30 @@ func TestCaptureIsNamedByProcess(t *testing.T) {
 	}
 }
 
+// A ring has the name of --pcap, or one in this directory. A capture of all packets ends the ring
+// of a command around it.
+func TestRingVariables(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, c := range []struct {
+		o          options
+		ring, file string
+	}{
+		{options{ring: "64M"}, "64M", filepath.Join(dir, "verbena-%p.pcapng")},
+		{options{ring: "64M", capture: "/x/y.pcapng"}, "64M", "/x/y-%p.pcapng"},
+		{options{capture: "/x/y.pcapng"}, "", "/x/y-%p.pcapng"},
+		{options{}, "1M", "/z"},
+	} {
+		after, err := c.o.variables(environment{"VERBENA_PCAP_RING=1M", "VERBENA_PCAP=/z"}, "/p", "/r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ring, file := after.get("VERBENA_PCAP_RING"), after.get("VERBENA_PCAP"); ring != c.ring || file != c.file {
+			t.Errorf("%+v: %q, %q", c.o, ring, file)
+		}
+	}
+}
+
 // A link has no packets for --pcap and --faults.
 func TestLinkHasNoPackets(t *testing.T) {
 	if err := device.ConfigureLinks("shm:" + t.TempDir()); err != nil {
@@ -93,6 +117,7 @@ func TestLinkHasNoPackets(t *testing.T) {
 		want string
 	}{
 		{options{devices: "ntb", capture: "x.pcapng"}, "--pcap: an NTB link has no packets to capture"},
+		{options{devices: "ntb", ring: "1M"}, "--pcap-ring: an NTB link has no packets to capture"},
 		{options{devices: "ntb", faults: "loss=1%"}, "--faults: an NTB link has no packets to inject faults into"},
 		{options{devices: "ntb,roce", capture: "x.pcapng", faults: "loss=1%"}, ""}, // RoCE's have
 	} {
@@ -120,6 +145,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--log", "loud", "true"}, "", `--log: "loud": must be debug, info or warn`},
 		{[]string{"--log", "error", "true"}, "", `--log: "error": must be debug, info or warn`},
 		{[]string{"--log", "warn+2", "true"}, "", `--log: "warn+2": must be debug, info or warn`},
+		{[]string{"--pcap-ring", "64", "true"}, "", `--pcap-ring: "64": must be a size from 1M to 1G, such as 64M`},
+		{[]string{"true"}, "VERBENA_PCAP_RING=lots", `VERBENA_PCAP_RING: "lots": must be a size from 1M to 1G, such as 64M`},
 		{[]string{"true"}, "VERBENA_LOG=loud", `VERBENA_LOG: "loud": must be debug, info or warn`},
 		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% is not available over TCP, which repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
 		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% is available over TCP only: it resets a stream"},

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package stat
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"verbena/internal/stats"
+	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
+)
+
+// The packets of a process go to a file that was not there, or to standard output.
+func TestDump(t *testing.T) {
+	run, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	ring := pcap.NewRing(0, "test")
+	if err := ring.Write(&pcap.Datagram{Time: time.Now(), Src: netip.MustParseAddrPort("10.0.0.1:1"), Dst: netip.MustParseAddrPort("10.0.0.2:4791")}, make([]byte, 40)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := stats.ServeRing(run, "77-1", func() stats.Snapshot { return stats.Snapshot{PID: 4711, Ring: ring.Bytes()} }, ring.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("verbena-4711.pcapng", []byte("theirs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	packets := func(r *pcapread.Reader) (n int) {
+		for {
+			if _, err := r.Next(); err != nil {
+				return n
+			}
+			n++
+		}
+	}
+	for _, c := range []struct{ output, file string }{{"", "verbena-4711-2.pcapng"}, {"", "verbena-4711-3.pcapng"}, {"own", "own"}} {
+		var out bytes.Buffer
+		if err := dump(t.Context(), &out, run, 4711, c.output); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%s: 1 packets of ", c.file); !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%q, want %q", &out, want)
+		}
+		r, err := pcapread.Open(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := packets(r); n != 1 {
+			t.Errorf("%s has %d packets", c.file, n)
+		}
+		r.Close()
+	}
+	var out bytes.Buffer
+	if err := dump(t.Context(), &out, run, 4711, "-"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := pcapread.NewReader(&out); err != nil || packets(r) != 1 {
+		t.Errorf("standard output: %v", err)
+	}
+	if err := dump(t.Context(), &out, run, 4711, "own"); err == nil || !strings.Contains(err.Error(), "--output own: the file is there already") {
+		t.Errorf("%v", err)
+	}
+	if err := dump(t.Context(), &out, run, 4711, filepath.Join("none", "x")); err == nil {
+		t.Error("a file in no directory")
+	}
+	if b, err := os.ReadFile("verbena-4711.pcapng"); err != nil || string(b) != "theirs" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
