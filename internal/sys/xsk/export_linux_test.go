@@ -7,12 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// RingFrames is the length of a process's receive ring, and PoolFrames the number of a queue's
-// frames to receive.
-const (
-	RingFrames = rxFrames
-	PoolFrames = Places * rxFrames
-)
+// RingFrames is the length of a process's receive ring.
+const RingFrames = rxFrames
 
 // KernelWay is the LookUp of a Source.
 func KernelWay(iface int, src, dst netip.Addr) (Way, bool) { return kernelWay(iface, src, dst) }

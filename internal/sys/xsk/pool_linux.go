@@ -22,6 +22,7 @@ type Pool struct {
 	anchors []int // by queue: sockets that receive nothing
 	fill    []*ring
 	seats   [Places]*Seat
+	granted []int // by queue: places whose frames to receive the queue has
 }
 
 // Seat is a process's part of a pool. Its descriptors are given to the process. The owner keeps
@@ -82,7 +83,7 @@ func NewPool(index, queues, mtu int) (p *Pool, err error) {
 // seals keep a process from making the memory shorter: the others would get SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// anchor binds the socket that keeps the common rings of a queue, and fills its fill ring.
+// anchor binds the socket that keeps the common rings of a queue, with the frames of one place.
 func (p *Pool) anchor(queue int) error {
 	fd, err := newSocket()
 	if err != nil {
@@ -116,10 +117,8 @@ func (p *Pool) anchor(queue int) error {
 		return err
 	}
 	p.fill = append(p.fill, fill)
-	for i := range p.layout.rxTotal() {
-		*fill.address(uint32(i)) = p.layout.rxAddr(queue, i)
-	}
-	atomic.StoreUint32(fill.producer, uint32(p.layout.rxTotal()))
+	p.push(queue, 0)
+	p.granted = append(p.granted, 1)
 	sa := unix.SockaddrXDP{Ifindex: uint32(p.layout.Interface), QueueID: uint32(queue)}
 	if queue == 0 {
 		sa.Flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_USE_SG
@@ -127,6 +126,40 @@ func (p *Pool) anchor(queue int) error {
 		sa.Flags, sa.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(p.anchors[0])
 	}
 	return bind(fd, &sa)
+}
+
+// push gives a queue the frames of a place.
+func (p *Pool) push(queue, place int) {
+	fill := p.fill[queue]
+	at := atomic.LoadUint32(fill.producer)
+	for i := range uint32(rxFrames) {
+		*fill.address(at + i) = p.layout.rxAddr(queue, place*rxFrames+int(i))
+	}
+	atomic.StoreUint32(fill.producer, at+rxFrames)
+}
+
+// grant gives the queues as many frames as the places that are taken may keep. Frames circulate,
+// each in its turn: the fewer there are, the sooner the processor's cache has them. They stay when
+// a process ends. A queue whose fill lock a stopped process has gets its frames with a later seat.
+func (p *Pool) grant(s *Seat) {
+	taken := 1 // that of s
+	for _, other := range p.seats {
+		if other != nil {
+			taken++
+		}
+	}
+	unknown := func(int) bool { return false }
+	for q := range p.granted {
+		locks := &ledgerOf(p.memory).queue[q]
+		if p.granted[q] >= taken || !p.takeFill(locks, s.Place, q, unknown) {
+			continue
+		}
+		for ; p.granted[q] < taken; p.granted[q]++ {
+			p.push(q, p.granted[q])
+		}
+		locks.fill.release()
+		p.fill[q].wake(s.Sockets[q])
+	}
 }
 
 func newSocket() (int, error) {
@@ -158,6 +191,7 @@ func (p *Pool) Seat() (s *Seat, ok bool, err error) {
 			return nil, true, fmt.Errorf("xsk: queue %d: %w", q, err)
 		}
 	}
+	p.grant(s)
 	p.seats[place] = s
 	return s, true, nil
 }

@@ -69,8 +69,8 @@ func TestFramesOfDeadProcessesComeBack(t *testing.T) {
 		s.Close()
 		b.prog.Take(slot)
 		b.pool.Reclaim(place, ended)
-		if n := b.pool.Filled(); n != xsk.PoolFrames {
-			t.Fatalf("round %d: %d of %d frames are in the fill ring", round, n, xsk.PoolFrames)
+		if n := b.pool.Filled(); n != xsk.RingFrames {
+			t.Fatalf("round %d: %d of %d frames are in the fill ring", round, n, xsk.RingFrames)
 		}
 	}
 }
@@ -120,5 +120,32 @@ func TestStoppedProcessKeepsNoOtherFromReceiving(t *testing.T) {
 	}
 	if _, ok, err := b.pool.Seat(); ok || err != nil {
 		t.Errorf("a place beyond the last: %v, %v", ok, err)
+	}
+}
+
+// A queue has the frames of as many processes as ever shared it at once: each is used the sooner
+// again.
+func TestFramesForAsManyProcessesAsShare(t *testing.T) {
+	_, a, b := wire(t, 1500)
+	if a == nil {
+		return
+	}
+	ended := func(int) bool { return false } // of the others
+	type opened struct{ slot, place int }
+	var all []opened
+	for most, n := range []int{1, 2, 3} {
+		for slot := range n {
+			s, place := b.seat(10 + slot)
+			defer s.Close()
+			all = append(all, opened{10 + slot, place})
+		}
+		if got := b.pool.Filled(); got != (most+1)*xsk.RingFrames {
+			t.Errorf("%d processes: %d frames, want %d", n, got, (most+1)*xsk.RingFrames)
+		}
+		for _, o := range all {
+			b.prog.Take(o.slot)
+			b.pool.Reclaim(o.place, ended)
+		}
+		all = all[:0]
 	}
 }

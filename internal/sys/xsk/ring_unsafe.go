@@ -77,6 +77,13 @@ func (r *ring) needsWakeup() bool {
 	return atomic.LoadUint32(r.flags)&unix.XDP_RING_NEED_WAKEUP != 0
 }
 
+// wake has the kernel look at a fill ring, by a socket that receives from it.
+func (r *ring) wake(fd int) {
+	if r.needsWakeup() {
+		unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+	}
+}
+
 // register makes memory the frames of a socket, and of those that share with it.
 func register(fd int, memory []byte, frameBytes int) error {
 	// The structure has grown since its first version; the kernel takes any of its lengths.

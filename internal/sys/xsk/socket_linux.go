@@ -279,9 +279,7 @@ func (q *Queue) release() {
 	atomic.StoreUint32(q.rx.consumer, q.released)
 	l.count.Store(0)
 	l.release()
-	if q.fill.needsWakeup() {
-		unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
-	}
+	q.fill.wake(q.fd)
 }
 
 // WriteBatch implements faultcap.Socket.
