@@ -88,8 +88,8 @@ A measure that fails does not stop the others.`,
 	fs.Int64Var(&r.flatOps, "ops", 10e6, "operations over which memory must stay flat: `N`")
 	fs.IntVar(&r.idleQPs, "idle-qps", 10000, "idle queue pairs whose memory is counted: `N`")
 	fs.StringVarP(&device, "ib-dev", "d", "", "use device `DEV` (default the one on loopback)")
-	cmd.AddCommand(serveCommand(), idleCommand(), requestsCommand(), floodCommand(), liveCommand(),
-		liveCellCommand(), drawCommand())
+	cmd.AddCommand(serveCommand(), framesCommand(), idleCommand(), requestsCommand(),
+		floodCommand(), liveCommand(), liveCellCommand(), drawCommand())
 	return cmd
 }
 

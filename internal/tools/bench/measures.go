@@ -42,6 +42,7 @@ var topics = slices.Concat([]topic{
 	{sizesTopic, sizeGroups()},
 	{lossTopic, lossGroups()},
 	{"Memory", groupsOf(memoryMeasures...)},
+	{"Kernel bypass over veth", frameGroups},
 	{"iWARP and TRP", groupsOf(iwarpMeasures...)},
 	{"C programs that poll", groupsOf(programMeasures...)},
 	{"NTB", groupsOf(ntbMeasures...)},

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +36,8 @@ type peer struct {
 	host    string
 	flags   []string // of both sides of a perf
 	env     []string // of both, beside this process's
+	in      []string // first words of its commands
+	far     *peer    // has the client of a perf; nil: this one
 }
 
 // Verbena returns the path of the command verbena, which is in this program's
@@ -73,7 +77,8 @@ func (p *peer) own(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 func (p *peer) process(ctx context.Context, program string, args []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...)
+	argv := slices.Concat(p.in, []string{program}, args)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopGrace
 	cmd.Env = append(os.Environ(), p.env...)
@@ -98,19 +103,22 @@ func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2
 	if err != nil {
 		return perfRow{}, err
 	}
-	common := append(append(append([]string{"perf"}, test...), "-d", p.device, "-p",
-		strconv.Itoa(port)), p.flags...)
+	common := func(p *peer) []string {
+		return append(append(append([]string{"perf"}, test...), "-d", p.device, "-p",
+			strconv.Itoa(port)), p.flags...)
+	}
+	far := cmp.Or(p.far, p)
 	var serverErr bytes.Buffer
-	server := p.command(ctx, common...)
+	server := p.command(ctx, common(p)...)
 	server.Stderr = &serverErr
 	if err := server.Start(); err != nil {
 		return perfRow{}, err
 	}
 	var out []byte
-	err = waitListening(ctx, port)
+	err = waitListeningAt(ctx, server.Process.Pid, port)
 	if err == nil {
-		out, err = p.client(ctx, server.Process.Pid, watch,
-			append(append(common, args...), "--json", p.host))
+		out, err = far.client(ctx, server.Process.Pid, watch,
+			append(append(common(far), args...), "--json", p.host))
 	}
 	if err != nil {
 		cancel()
@@ -168,9 +176,14 @@ func parsePerf(out []byte) (perfRow, error) {
 	return report.Results[0], nil
 }
 
-// waitListening waits until a server process listens.
+// waitListening waits until a server process listens in this network namespace.
 func waitListening(ctx context.Context, port int) error {
-	for deadline := time.Now().Add(startTimeout); !freeport.Listens(port); {
+	return waitListeningAt(ctx, os.Getpid(), port)
+}
+
+// waitListeningAt waits until a process listens in the network namespace of one.
+func waitListeningAt(ctx context.Context, pid, port int) error {
+	for deadline := time.Now().Add(startTimeout); !freeport.ListensAt(pid, port); {
 		if time.Now().After(deadline) {
 			return errors.New("the server process does not listen")
 		}

@@ -64,6 +64,10 @@ const (
 	vethServer = "10.77.7.1"
 	vethClient = "10.77.7.2"
 	vethDevice = "rdma0" // the server's interface
+	vethFar    = "rdma1" // the client's
+
+	vethServerMAC = "02:00:0a:4d:07:01"
+	vethClientMAC = "02:00:0a:4d:07:02"
 )
 
 func newNamespaces(ctx context.Context) (_ *namespaces, err error) {
@@ -85,7 +89,8 @@ func newNamespaces(ctx context.Context) (_ *namespaces, err error) {
 	}
 	peer := strconv.Itoa(n.client.Process.Pid)
 	if err := n.shell(ctx, n.server,
-		"ip link set lo up && ip link add rdma0 type veth peer name rdma1 netns "+peer+
+		"ip link set lo up && ip link add rdma0 address "+vethServerMAC+
+			" type veth peer name rdma1 address "+vethClientMAC+" netns "+peer+
 			" && ip addr add "+vethServer+"/24 dev rdma0 && ip link set rdma0 up"); err != nil {
 		return nil, err
 	}
