@@ -16,6 +16,16 @@ import (
 
 func newRC(c roce.Config) roce.Machine { return rc.New(c) }
 
+// wideRC is a queue pair whose first window is wider than what most tests post.
+type wideRC struct{ *rc.QP }
+
+func newWideRC(c roce.Config) roce.Machine { return wideRC{rc.New(c)} }
+
+func (q wideRC) Modify(now monotime.Time, a *ib.QPAttr, m ib.QPAttrMask, p *roce.Path) {
+	q.QP.Modify(now, a, m, p)
+	q.Widen()
+}
+
 func attr(f func(*ib.QPAttr)) func(*script.Setup) {
 	return func(s *script.Setup) { f(&s.Attr) }
 }
@@ -106,7 +116,7 @@ func TestWriteUnderFaults(t *testing.T) {
 			s.Advance(25 * monotime.Millisecond)
 			s.WantPacket("the newest alone: it may be that the peer is only late", wire.RCRDMAWriteLast, psn+3)
 			s.WantDrain("no more than that", 0)
-			s.Advance(45 * monotime.Millisecond)
+			s.Advance(20 * monotime.Millisecond)
 			p := s.Packets()
 			if len(p) != 1 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
 				t.Fatal("not sent again from its beginning, a packet to begin with")
@@ -183,6 +193,7 @@ func TestPSNWraps(t *testing.T) {
 // packets of a stream.
 func TestAckReq(t *testing.T) {
 	s := script.New(t, newRC)
+	s.Machine.(*rc.QP).Settle()
 	s.Post(script.Send(10), script.Send(10), script.Send(10))
 	p := s.WantDrain("three SENDs", 3)
 	if p[0].AckReq || p[1].AckReq || !p[2].AckReq {
