@@ -266,7 +266,7 @@ func TestReadProbe(t *testing.T) {
 // are on their way. No time-out goes back meanwhile, though the oldest was lost again.
 func TestResponsesThatComeAgain(t *testing.T) {
 	const ms = monotime.Millisecond
-	s := script.New(t, newRC, relaxed)
+	s := script.New(t, newWideRC, relaxed)
 	s.Post(script.Read(20 * 1024))
 	s.WantDrain("sent", 1)
 	s.Advance(ms)

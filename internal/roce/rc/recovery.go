@@ -335,8 +335,12 @@ func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	r.cur, r.off, r.next = cur, off, next
 }
 
-// mayProbe reports whether sendProbe gets an answer that says what is missing.
+// mayProbe reports whether sendProbe gets an answer that says what is missing: the newest packet is
+// not known to have arrived.
 func (r *requester) mayProbe() bool {
+	if r.board.inUse() && r.board.upper == r.max {
+		return false
+	}
 	return (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0)
 }
 

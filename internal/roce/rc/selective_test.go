@@ -196,7 +196,7 @@ func TestChanceDoesNotEndSlowStart(t *testing.T) {
 		sent, lost ib.PSN
 		shrinks    bool
 	}{{20, 8, false}, {20, 9, true}, {64, 8, false}, {64, 9, true}} {
-		s := script.New(t, newRC)
+		s := script.New(t, newWideRC)
 		s.Post(script.Write(10))
 		s.Packets()
 		s.Advance(trip)

@@ -116,7 +116,7 @@ func TestWriteUnderFaults(t *testing.T) {
 			s.Advance(25 * monotime.Millisecond)
 			s.WantPacket("the newest alone: it may be that the peer is only late", wire.RCRDMAWriteLast, psn+3)
 			s.WantDrain("no more than that", 0)
-			s.Advance(20 * monotime.Millisecond)
+			s.Advance(45 * monotime.Millisecond)
 			p := s.Packets()
 			if len(p) != 1 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
 				t.Fatal("not sent again from its beginning, a packet to begin with")
