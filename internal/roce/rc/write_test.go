@@ -151,7 +151,7 @@ func TestWriteUnderFaults(t *testing.T) {
 	}
 	for name, f := range story {
 		t.Run(name, func(t *testing.T) {
-			s := script.New(t, newRC)
+			s := script.New(t, newWideRC)
 			s.Post(script.Write(4096))
 			s.WantDrain("four packets", 4)
 			f(s)
