@@ -119,10 +119,6 @@ func (d *deliveryRate) age() {
 	}
 }
 
-func (d *deliveryRate) exceeds(w *Window) bool {
-	return w.Long() && !d.lossless && d.product() > 0 && w.bytes > d.product()/8*9
-}
-
 func (d *deliveryRate) starts() bool { return d.lossless }
 
 // carried returns the window up to which it grows by an eighth in a round trip. With marks it keeps a

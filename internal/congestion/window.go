@@ -57,8 +57,6 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
-	// exceeds reports whether the window is larger than what the path was seen to carry.
-	exceeds(w *Window) bool
 	// starts reports whether nothing was lost or marked yet.
 	starts() bool
 }
@@ -165,7 +163,7 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 		return false
 	case tolerated == 0, lost*LossTolerance > all:
 		w.Lost(now, least)
-	case lost*queuedTolerance > all && (w.queues() || w.algorithm.exceeds(w)):
+	case lost*queuedTolerance > all && w.queues():
 		w.Lost(now, max(least, w.bytes/8*7))
 	default:
 		return false

@@ -56,7 +56,7 @@ func (c *chance) lost(delivered, packet, window int, shortest, variation monotim
 	}
 	counted := int(min(c.losses, uint(len(c.runs))))
 	return c.losses > 1 && sum >= least*counted && c.unseen <= mostUnseen &&
-		slices.Min(c.trips[:]) <= shortest+shortest/8+2*variation && slices.Min(c.trips[:]) > 0
+		slices.Min(c.trips[:]) <= shortest+shortest/8+variation*3/2 && slices.Min(c.trips[:]) > 0
 }
 
 // window returns the least that a loss leaves of a window. Losses by chance let it grow to what it
