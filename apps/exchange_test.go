@@ -216,7 +216,7 @@ var refused = regexp.MustCompile(`(?i)reject|refused|unreachable|rpoll: Operatio
 func (x *exchange) await(server *process, deadline time.Time) error {
 	for x.ready != "" {
 		if x.ready == "tcp" {
-			if freeport.Listens(port) {
+			if freeport.ListensAt(os.Getpid(), port) {
 				return nil
 			}
 		} else if x.ready == "event" {

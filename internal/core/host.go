@@ -85,7 +85,7 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	}
 	h.forget = device.KeepInterfaces()
 	// `verbena stat` asks; without it everything else works.
-	h.stats, _ = stats.ServeRing("", h.engine.Name(), h.snapshot, h.packets())
+	h.stats, _ = stats.Serve("", h.engine.Name(), h.snapshot, h.packets())
 	if h.stats != nil {
 		h.engine.OnStir(h.stats.Stirred)
 	}

@@ -57,7 +57,7 @@ func TestKilledProcessLeavesItsCounters(t *testing.T) {
 	if dir := os.Getenv(killedVariable); dir != "" {
 		if _, err := Serve(dir, "77-1", func() Snapshot {
 			return Snapshot{PID: os.Getpid(), Command: "killed", Time: time.Now(), Devices: sent("roce_a", 5)}
-		}); err != nil {
+		}, nil); err != nil {
 			panic(err)
 		}
 		fmt.Println("serves")
@@ -112,7 +112,7 @@ func TestKilledProcessLeavesItsCounters(t *testing.T) {
 func TestEndedProcessLeavesItsCounters(t *testing.T) {
 	dir := shortDir(t)
 	for i := range 3 {
-		s, err := Serve(dir, fmt.Sprintf("77-%d", i), func() Snapshot { return Snapshot{} })
+		s, err := Serve(dir, fmt.Sprintf("77-%d", i), func() Snapshot { return Snapshot{} }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func TestFilesHaveTheCountsOfNow(t *testing.T) {
 		HWFiles+"/"+Lifespan, PortFiles+"/port_xmit_packets", PortFiles+"/port_xmit_data", PortFiles+"/port_rcv_errors", PortFiles+"/symbol_error")
 	rootWith(t, dir, "iwarp_a", HWFiles+"/sent_segments") // a device that nothing has open
 	var now atomic.Uint64                                 // the count of the process that is asked
-	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: counted(now.Load())} })
+	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: counted(now.Load())} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func ringOf(t *testing.T, n int) *pcap.Ring {
 
 func serveRing(t *testing.T, dir, name string, pid int, r *pcap.Ring) {
 	t.Helper()
-	s, err := ServeRing(dir, name, func() Snapshot { return Snapshot{PID: pid, Ring: r.Bytes()} }, r.Hold)
+	s, err := Serve(dir, name, func() Snapshot { return Snapshot{PID: pid, Ring: r.Bytes()} }, r.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDumpOfNone(t *testing.T) {
 	if err := Dump(t.Context(), dir, 1, never); err == nil || !strings.Contains(err.Error(), "there is none of this user") {
 		t.Errorf("no directory: %v", err)
 	}
-	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{PID: 1} })
+	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{PID: 1} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func sent(device string, packets uint64) []Device {
 func TestPortSumsProcesses(t *testing.T) {
 	dir := shortDir(t)
 	serveAs := func(name, device string, packets uint64) *Server {
-		s, err := Serve(dir, name, func() Snapshot { return Snapshot{Devices: sent(device, packets)} })
+		s, err := Serve(dir, name, func() Snapshot { return Snapshot{Devices: sent(device, packets)} }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestPortWithoutTheStopped(t *testing.T) {
 		}
 		defer l.Close()
 	}
-	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: sent("roce_a", 100)} })
+	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{Devices: sent("roce_a", 100)} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,8 @@ func TestPortWhileProcessesEnd(t *testing.T) {
 			t.Error(err)
 		}
 		return Snapshot{Devices: sent("roce_a", 1000)}
-	})
+	}, nil)
+
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,8 @@ type Server struct {
 // Serve starts to answer with snapshot's result, on a socket in dir, which it makes if need be;
 // empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its
 // work after an error, too. No other process of dir may have the name, in whatever container it is;
-// empty is the process id.
-func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
-	return ServeRing(dir, name, snapshot, nil)
-}
-
-// ServeRing is Serve for a process that keeps packets, which ring holds for Dump. It is nil in
-// others.
-func ServeRing(dir, name string, snapshot func() Snapshot,
+// empty is the process id. A process that keeps packets has them in ring, for Dump; else it is nil.
+func Serve(dir, name string, snapshot func() Snapshot,
 	ring func() *pcap.Contents) (*Server, error) {
 	if dir == "" {
 		dir, _ = rundir.Dir() // its error only tells why XDG_RUNTIME_DIR is not used

@@ -21,7 +21,8 @@ func serve(t *testing.T, dir string, counter uint64) *Server {
 		return Snapshot{PID: os.Getpid(), Command: "test", Devices: []Device{
 			{Name: "roce_lo", Kind: "RoCEv2", Counters: []Counter{{Name: "rx_packets", Value: counter}}},
 		}}
-	})
+	}, nil)
+
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestServeRefusesADirectoryOthersMayWriteIn(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Serve(dir, "", func() Snapshot { return Snapshot{} }); err == nil {
+	if s, err := Serve(dir, "", func() Snapshot { return Snapshot{} }, nil); err == nil {
 		s.Close()
 		t.Error("no error")
 	}

@@ -24,7 +24,7 @@ func TestTotalsDoNotFall(t *testing.T) {
 	}
 	for i, name := range []string{"77-1", "78-1", "4711"} {
 		last := Snapshot{PID: i, Devices: sent("roce_a", uint64(10+i))}
-		s, err := Serve(dir, name, func() Snapshot { return last })
+		s, err := Serve(dir, name, func() Snapshot { return last }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestTotalsCountTheSilent(t *testing.T) {
 	defer l.Close()
 	keptRecord(t, filepath.Join(dir, "77-1"+recordSuffix), Snapshot{PID: os.Getpid(), Time: time.Now(), Devices: sent("roce_a", 10)})
 	keptRecord(t, filepath.Join(dir, "77-2"+recordSuffix), Snapshot{PID: os.Getpid(), Time: time.Now(), Devices: sent("roce_a", 3)}) // without a socket
-	s, err := Serve(dir, "77-3", func() Snapshot { return Snapshot{Devices: sent("roce_a", 100)} })
+	s, err := Serve(dir, "77-3", func() Snapshot { return Snapshot{Devices: sent("roce_a", 100)} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,8 @@ func TestRecordIsAsNewAsTheAnswer(t *testing.T) {
 	s, err := Serve(dir, "77-1", func() Snapshot {
 		n++
 		return Snapshot{PID: 1, Time: time.Now(), Devices: sent("roce_a", n)}
-	})
+	}, nil)
+
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,8 @@ func TestSnapshotsArePrintable(t *testing.T) {
 	s, err := Serve(dir, "77-1", func() Snapshot {
 		return Snapshot{PID: 1, Command: bad, Version: bad, Identifiers: []Identifier{{State: bad}},
 			Devices: []Device{{Name: bad, NetDev: bad, Counters: []Counter{{bad, 1}}, QueuePairs: []QueuePair{{State: bad, Counters: []Counter{{bad, 1}}}}}}}
-	})
+	}, nil)
+
 	if err != nil {
 		t.Fatal(err)
 	}

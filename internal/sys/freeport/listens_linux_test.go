@@ -5,6 +5,7 @@ package freeport_test
 import (
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"testing"
 
@@ -17,18 +18,18 @@ func TestListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if freeport.Listens(port) {
+		if freeport.ListensAt(os.Getpid(), port) {
 			t.Errorf("port %d is free and listens", port)
 		}
 		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !freeport.Listens(port) {
+		if !freeport.ListensAt(os.Getpid(), port) {
 			t.Errorf("%s listens and is not seen", l.Addr())
 		}
 		l.Close()
-		if freeport.Listens(port) {
+		if freeport.ListensAt(os.Getpid(), port) {
 			t.Errorf("port %d is still seen", port)
 		}
 	}
@@ -49,7 +50,7 @@ func TestListensTakesNoPort(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				freeport.Listens(port)
+				freeport.ListensAt(os.Getpid(), port)
 			}
 		}
 	})

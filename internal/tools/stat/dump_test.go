@@ -28,7 +28,7 @@ func TestDump(t *testing.T) {
 	if err := ring.Write(&pcap.Datagram{Time: time.Now(), Src: netip.MustParseAddrPort("10.0.0.1:1"), Dst: netip.MustParseAddrPort("10.0.0.2:4791")}, make([]byte, 40)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := stats.ServeRing(run, "77-1", func() stats.Snapshot { return stats.Snapshot{PID: 4711, Ring: ring.Bytes()} }, ring.Hold)
+	s, err := stats.Serve(run, "77-1", func() stats.Snapshot { return stats.Snapshot{PID: 4711, Ring: ring.Bytes()} }, ring.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}

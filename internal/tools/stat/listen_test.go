@@ -44,7 +44,7 @@ func exported(t *testing.T) http.Handler {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for i, s := range append(connected(), stats.Snapshot{PID: 11, Devices: []stats.Device{{Name: "roce_eth0", Kind: "RoCEv2", Counters: allCounts()}}}) {
-		server, err := stats.Serve(dir, fmt.Sprintf("77-%d", i), func() stats.Snapshot { return s })
+		server, err := stats.Serve(dir, fmt.Sprintf("77-%d", i), func() stats.Snapshot { return s }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,8 @@ func TestMetricsDoNotFall(t *testing.T) {
 	handler := metricsHandler(dir)
 	server, err := stats.Serve(dir, "77-1", func() stats.Snapshot {
 		return stats.Snapshot{Devices: []stats.Device{{Name: "roce_eth0", Counters: []stats.Counter{{Name: "sent_pkts", Value: 7}}}}}
-	})
+	}, nil)
+
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func TestRunAsksTheProcessesThereAre(t *testing.T) {
 	if err := o.run(t.Context(), &b); err != nil || b.String() != "no process has a device open\n" {
 		t.Errorf("%q, %v", b.String(), err)
 	}
-	s, err := stats.Serve(dir, "", func() stats.Snapshot { return snapshots()[0] })
+	s, err := stats.Serve(dir, "", func() stats.Snapshot { return snapshots()[0] }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

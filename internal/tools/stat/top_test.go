@@ -92,7 +92,7 @@ func watch(t *testing.T) *watched {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	var n atomic.Uint64
 	for i, name := range []string{"1", "2"} {
-		s, err := stats.Serve(dir, name, func() stats.Snapshot { return busyProcesses(n.Add(1))[i] })
+		s, err := stats.Serve(dir, name, func() stats.Snapshot { return busyProcesses(n.Add(1))[i] }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
