@@ -42,6 +42,7 @@ type flow struct {
 	last     uint32 // the row of its latest packet
 	seen     bool   // it has a packet
 	begins   bool   // its sender asked for the connection
+	leaves   bool   // the host that captures sends it: of iWARP, in captures that say so
 	note     string // why a connection manager rejected it
 	greet    *cm.REQ
 	greetQPN uint32 // of its sender

@@ -387,19 +387,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBothEndsInOneCapture: a process that is both ends captures each packet when it leaves and
-// when it arrives, from the same address perhaps. That is no repetition; a real one is.
-func TestBothEndsInOneCapture(t *testing.T) {
-	whole := read(t, talk.Lossy(t))
-	c := talk.New(t)
-	c.Twice = true
-	talk.Story(c)
-	tl := read(t, c.Bytes())
-	if got, want := kinds(tl), kinds(whole); !reflect.DeepEqual(got, want) {
-		t.Errorf("\n got %v\nwant %v", got, want)
-	}
-}
-
 // TestLateBeginAndEnd: messages are whole in the end if their first, last or only packet comes
 // late. A sender's capture is so if faults lose packets before it sees them.
 func TestLateBeginAndEnd(t *testing.T) {

@@ -13,7 +13,9 @@ import (
 // twice finds out whether a capture has each packet twice: when it left, and when it arrived. The
 // capture of a process that is both ends of its connections is so, and that of a bridge.
 //
-// It is if the first packet comes again before any other way, and sooner than a sender would repeat
+// A capture that names directions tells them apart: a packet that came in is the arrival of an
+// equal one that went out before, and each that went out arrives once. One that names none has each
+// packet twice if the first comes again before any other way, and sooner than a sender would repeat
 // it. From then on a packet that equals an earlier one is its arrival, unless a copy has come.
 type twice struct {
 	seed    maphash.Seed
@@ -43,14 +45,15 @@ const (
 
 // arrives reports whether a datagram is the arrival of one that the capture has already.
 func (w *twice) arrives(d *pcap.Datagram, at int64) bool {
-	if w.decided && !w.both {
+	told := d.Direction != pcap.DirectionUnknown
+	if !told && w.decided && !w.both {
 		return false
 	}
 	if w.left == nil {
 		w.seed, w.left = maphash.MakeSeed(), map[uint64]int{}
 	}
 	print := w.print(d)
-	if !w.decided {
+	if !told && !w.decided {
 		if w.first == 0 && len(w.order) == 0 {
 			w.first, w.at, w.src = print, at, endOfPacket(d)
 		} else if print == w.first {
@@ -59,11 +62,14 @@ func (w *twice) arrives(d *pcap.Datagram, at int64) bool {
 			w.decided = endOfPacket(d) != w.src || w.src.qpn == qp1 || at-w.at >= w.patience()
 		}
 	}
-	if w.left[print] > 0 && w.both {
+	if w.left[print] > 0 && (d.Direction == pcap.Inbound || !told && w.both) {
 		if w.left[print]--; w.left[print] == 0 {
 			delete(w.left, print)
 		}
 		return true
+	}
+	if d.Direction == pcap.Inbound {
+		return false
 	}
 	if len(w.order) == maxOnTheWay {
 		if n := w.left[w.order[0]]; n > 1 {
@@ -105,8 +111,13 @@ func endOfPacket(d *pcap.Datagram) pcapEnd {
 }
 
 // again reports whether a TCP segment with payload is the arrival of bytes that the capture has
-// already. Segments differ between the ends; their bytes do not.
+// already. Segments differ between the ends; their bytes do not. With directions known it reports
+// whether the capture's host receives what it sends itself.
 func (w *twice) again(f *flow, s *pcap.Segment, at int64) bool {
+	if s.Direction != pcap.DirectionUnknown {
+		f.leaves = f.leaves || s.Direction == pcap.Outbound
+		return f.leaves && s.Direction == pcap.Inbound
+	}
 	from := f.offset(s.Seq)
 	if !w.decided && len(s.Payload) > 0 {
 		if !f.space.synced && (f.peer == nil || !f.peer.space.synced) {

@@ -63,5 +63,6 @@ func (c *Capture) Received(d *pcap.Datagram) {
 	d.Time = c.begin()
 	defer c.end()
 	c.datagram = *d
+	c.datagram.Direction = pcap.Inbound
 	c.write(d.Payload)
 }

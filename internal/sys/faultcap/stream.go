@@ -112,9 +112,9 @@ func (s *Stream) show(now time.Time, out bool, g pcap.Segment, payload [][]byte)
 		return
 	}
 	g.Time, g.Seq, g.Ack = now, *s.next(out), *s.next(!out)
-	g.Src, g.Dst = s.Local(), s.Remote()
+	g.Src, g.Dst, g.Direction = s.Local(), s.Remote(), pcap.Outbound
 	if !out {
-		g.Src, g.Dst = g.Dst, g.Src
+		g.Src, g.Dst, g.Direction = g.Dst, g.Src, pcap.Inbound
 	}
 	if out {
 		g.Comment, s.comment = s.comment, ""

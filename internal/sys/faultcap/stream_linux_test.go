@@ -243,7 +243,7 @@ func TestStreamIsShown(t *testing.T) {
 	}
 	defer r.Close()
 	var syn, fin int
-	streams := map[netip.AddrPort][]byte{}
+	streams, ways := map[netip.AddrPort][]byte{}, map[pcap.Direction]int{}
 	for {
 		_, s, err := r.NextPacket()
 		if err == io.EOF {
@@ -264,6 +264,14 @@ func TestStreamIsShown(t *testing.T) {
 			fin++
 		}
 		streams[s.Src] = append(streams[s.Src], s.Payload...)
+		if s.Src == at {
+			ways[s.Direction] += len(s.Payload)
+		} else {
+			ways[s.Direction] -= len(s.Payload)
+		}
+	}
+	if ways[pcap.Outbound] != len(there) || ways[pcap.Inbound] != -len(back) {
+		t.Errorf("bytes by direction: %v", ways)
 	}
 	if syn != 2 || fin != 2 || !bytes.Equal(streams[at], there) || !bytes.Equal(streams[peer], back) {
 		t.Errorf("%d SYNs, %d FINs, %d and %d bytes", syn, fin, len(streams[at]), len(streams[peer]))

@@ -71,8 +71,9 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	defer c.end()
 	for i := range n {
 		m := b.Message(i)
-		c.datagram = pcap.Datagram{Time: now, Src: m.Src, TrafficClass: m.TOS,
-			Dst: netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())}
+		c.datagram = pcap.Datagram{Time: now, Src: m.Src,
+			Dst:       netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port()),
+			Direction: pcap.Inbound, TrafficClass: m.TOS}
 		for j := range m.Segments() {
 			payload, id := m.Segment(j), uint16(j)
 			if t.opt.Identify != nil {
@@ -183,8 +184,8 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 	show := &to.datagram
 	for i := range d {
 		left, c := d[i].Bytes(), cutter{iov: d[i].Iov}
-		*show = pcap.Datagram{Time: now, Src: src, Dst: d[i].Dst, TrafficClass: d[i].TOS,
-			HopLimit: d[i].TTL, Comment: d[i].Comment}
+		*show = pcap.Datagram{Time: now, Src: src, Dst: d[i].Dst, Direction: pcap.Outbound,
+			TrafficClass: d[i].TOS, HopLimit: d[i].TTL, Comment: d[i].Comment}
 		for ; ; show.IPID++ {
 			size := left
 			if s := d[i].SegmentSize; s > 0 {

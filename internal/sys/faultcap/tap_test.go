@@ -241,6 +241,7 @@ type comment struct {
 
 type packet struct {
 	src, dst netip.AddrPort
+	way      pcap.Direction
 	id       uint16
 	payload  string
 }
@@ -249,7 +250,7 @@ func (s *shown) Write(d *pcap.Datagram, payload ...[]byte) error {
 	if d.Comment != "" {
 		s.comments = append(s.comments, comment{len(s.packets), d.Comment})
 	}
-	s.packets = append(s.packets, packet{d.Src, d.Dst, d.IPID, string(bytes.Join(payload, nil))})
+	s.packets = append(s.packets, packet{d.Src, d.Dst, d.Direction, d.IPID, string(bytes.Join(payload, nil))})
 	s.times = append(s.times, d.Time)
 	return nil
 }
@@ -293,10 +294,14 @@ func TestCaptureSplitsBursts(t *testing.T) {
 		if !tx.CutsBursts() {
 			id = 0
 		}
-		want = append(want, packet{a.LocalAddr(), b.LocalAddr(), id, s})
+		want = append(want, packet{a.LocalAddr(), b.LocalAddr(), pcap.Outbound, id, s})
 	}
-	want = append(want, packet{a.LocalAddr(), b.LocalAddr(), 0, "single"})
-	if !slices.Equal(sent.packets, want) || !slices.Equal(came.packets, want) {
+	want = append(want, packet{a.LocalAddr(), b.LocalAddr(), pcap.Outbound, 0, "single"})
+	arrived := slices.Clone(want)
+	for i := range arrived {
+		arrived[i].way = pcap.Inbound
+	}
+	if !slices.Equal(sent.packets, want) || !slices.Equal(came.packets, arrived) {
 		t.Errorf("capture shows\nsent %v\ncame %v\nwant %v", sent.packets, came.packets, want)
 	}
 }

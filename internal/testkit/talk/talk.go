@@ -37,6 +37,8 @@ type Capture struct {
 	Marked  bool
 	Comment string
 	Twice   bool // each packet is there when it leaves, and when it arrives
+	Told    bool // the capture says whether a packet leaves or arrives; without Twice, at A
+	Travel  time.Duration
 
 	t    testing.TB
 	file bytes.Buffer
@@ -66,12 +68,21 @@ func (c *Capture) Packet(back bool, p roce.Packet) {
 	if c.Marked {
 		d.TrafficClass = 3
 	}
+	switch {
+	case c.Told && back && !c.Twice:
+		d.Direction = pcap.Inbound
+	case c.Told:
+		d.Direction = pcap.Outbound
+	}
 	pseudo := roce.NewPseudo(src.Addr(), dst.Addr(), src.Port(), dst.Port())
 	if err := c.w.Write(&d, pseudo.Seal(p.Append(nil), 0)); err != nil {
 		c.t.Fatal(err)
 	}
 	if c.Twice {
-		d.Comment = ""
+		d.Comment, d.Time = "", d.Time.Add(c.Travel)
+		if c.Told {
+			d.Direction = pcap.Inbound
+		}
 		if err := c.w.Write(&d, pseudo.Seal(p.Append(nil), 0)); err != nil {
 			c.t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ const (
 	interfaceName         = 2
 	interfaceTSResolution = 9
 	interfaceOS           = 12
+	packetFlags           = 2 // their two lowest bits are the direction
 )
 
 const (
@@ -98,12 +99,19 @@ func beginPacket(b []byte, t time.Time, n int) []byte {
 // packetHead is the number of bytes that beginPacket appends.
 const packetHead = 28
 
-// endPacket appends the part behind the frame of the block that begins at start: a comment, unless
-// that is empty, and the block's length.
-func endPacket(b []byte, start int, comment string) []byte {
+// endPacket appends the part behind the frame of the block that begins at start: a comment and the
+// direction, unless that is empty or unknown, and the block's length.
+func endPacket(b []byte, start int, d Direction, comment string) []byte {
 	b = append(b, padding[:-(len(b)-start)&3]...)
 	if comment != "" {
 		b = appendOption(b, optionComment, comment[:min(len(comment), maxCommentBytes)])
+	}
+	if d != DirectionUnknown {
+		b = order.AppendUint16(b, packetFlags)
+		b = order.AppendUint16(b, 4)
+		b = order.AppendUint32(b, uint32(d))
+	}
+	if comment != "" || d != DirectionUnknown {
 		b = appendOption(b, optionEnd, "")
 	}
 	n := uint32(len(b) - start + 4)

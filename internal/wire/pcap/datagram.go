@@ -9,10 +9,22 @@ import (
 	"verbena/internal/wire/roce"
 )
 
+// Direction says whether the capturing host has sent a frame or received it. Its values are those
+// of pcapng's epb_flags.
+type Direction uint8
+
+// Directions.
+const (
+	DirectionUnknown Direction = iota // the capture does not say
+	Inbound
+	Outbound
+)
+
 // Datagram is one UDP datagram of a capture.
 type Datagram struct {
-	Time     time.Time
-	Src, Dst netip.AddrPort
+	Time      time.Time
+	Src, Dst  netip.AddrPort
+	Direction Direction
 
 	IPID         uint16 // identification; 0 in IPv6, which has none
 	DontFragment bool   // true in IPv6

@@ -24,7 +24,7 @@ func appendDatagram(b []byte, d *Datagram, comment string, payload [][]byte) ([]
 	if err != nil {
 		return b[:start], err
 	}
-	return endPacket(b, start, comment), nil
+	return endPacket(b, start, d.Direction, comment), nil
 }
 
 // appendSegment appends the block of a TCP segment, whose payload may be in pieces.
@@ -38,7 +38,7 @@ func appendSegment(b []byte, s *Segment, comment string, payload [][]byte) ([]by
 	if err != nil {
 		return b[:start], err
 	}
-	return endPacket(b, start, comment), nil
+	return endPacket(b, start, s.Direction, comment), nil
 }
 
 // ipBytes returns the size of the IP header of a packet from an address.

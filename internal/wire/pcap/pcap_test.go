@@ -122,7 +122,7 @@ func TestWiresharkOpens(t *testing.T) {
 	}
 }
 
-// A Reader and Wireshark show a frame's comment, traffic class and hop limit.
+// A Reader and Wireshark show a frame's comment, direction, traffic class and hop limit.
 func TestComments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ours.pcapng")
 	f, err := os.Create(file)
@@ -132,8 +132,9 @@ func TestComments(t *testing.T) {
 	w := pcap.NewWriter(f, "verbena0")
 	comments := []string{"", "rtt_ns=1", "window_bytes=22", "", "µ", strings.Repeat("x", 1<<16)}
 	at, b := flows[0], packet(flows[0].src, flows[0].dst, 7, 100)
-	for _, c := range comments {
-		if err := w.Write(&pcap.Datagram{Time: flowTime, Src: at.src, Dst: at.dst, IPID: 7, TrafficClass: 0x6b, HopLimit: 9, Comment: c}, b); err != nil {
+	way := func(i int) pcap.Direction { return pcap.Direction(i / 2) }
+	for i, c := range comments {
+		if err := w.Write(&pcap.Datagram{Time: flowTime, Src: at.src, Dst: at.dst, Direction: way(i), IPID: 7, TrafficClass: 0x6b, HopLimit: 9, Comment: c}, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,17 +148,21 @@ func TestComments(t *testing.T) {
 	defer r.Close()
 	for i, c := range comments {
 		d, err := r.Next()
-		if err != nil || !bytes.Equal(d.Payload, b) || !d.VerifyICRC() || d.Comment != c[:min(len(c), 1<<16-1)] || d.TrafficClass != 0x6b || d.HopLimit != 9 {
-			t.Fatalf("frame %d: %+v, %v", i+1, d, err)
+		if err != nil || !bytes.Equal(d.Payload, b) || !d.VerifyICRC() || d.Comment != c[:min(len(c), 1<<16-1)] || d.Direction != way(i) || d.TrafficClass != 0x6b || d.HopLimit != 9 {
+			t.Fatalf("frame %d: %.300v, %v", i+1, d, err)
 		}
 	}
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}
-	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "ip.dsfield", "-e", "ip.ttl", "-e", "frame.comment").Output()
+	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "ip.dsfield", "-e", "ip.ttl", "-e", "frame.packet_flags_direction", "-e", "frame.comment").Output()
 	comments[5] = comments[5][:1<<16-1]
-	if err != nil || string(out) != "0x6b\t9\t"+strings.Join(comments, "\n0x6b\t9\t")+"\n" {
+	want := ""
+	for i, c := range comments {
+		want += "0x6b\t9\t" + []string{"", "0x00000001", "0x00000002"}[way(i)] + "\t" + c + "\n"
+	}
+	if err != nil || string(out) != want {
 		t.Errorf("tshark says %.200q, %v", out, err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 // Segment is one TCP segment of a capture.
 type Segment struct {
-	Time     time.Time
-	Src, Dst netip.AddrPort
+	Time      time.Time
+	Src, Dst  netip.AddrPort
+	Direction Direction
 
 	Seq           uint32 // of the first byte, or of SYN
 	SYN, FIN, RST bool

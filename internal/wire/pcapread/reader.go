@@ -102,7 +102,7 @@ func (r *Reader) Next() (pcap.Datagram, error) {
 // result being nil, the next TCP segment. Errors are those of Next.
 func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 	for {
-		data, ci, comment, err := r.read()
+		data, ci, comment, direction, err := r.read()
 		if err == io.EOF {
 			return nil, nil, io.EOF
 		}
@@ -116,28 +116,38 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
-			d.Comment = comment
+			d.Comment, d.Direction = comment, direction
 			return &d, nil, nil
 		}
 		if s, ok := segment(p); ok {
 			s.Time = ci.Timestamp
 			s.FrameLen = ci.Length
 			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
-			s.Comment = comment
+			s.Comment, s.Direction = comment, direction
 			return nil, &s, nil
 		}
 	}
 }
 
-// read returns the next frame and its comments, joined by newlines. The format pcap has none.
-func (r *Reader) read() (data []byte, ci gopacket.CaptureInfo, comment string, err error) {
+// read returns the next frame, its comments, joined by newlines, and its direction. The format pcap
+// has neither.
+func (r *Reader) read() (data []byte, ci gopacket.CaptureInfo, comment string, way pcap.Direction,
+	err error) {
 	if ng, ok := r.source.(*pcapgo.NgReader); ok {
 		var o pcapgo.NgPacketOptions
 		data, ci, o, err = ng.ReadPacketDataWithOptions()
-		return data, ci, strings.Join(o.Comments, "\n"), err
+		if o.Flags != nil {
+			switch o.Flags.Direction {
+			case pcapgo.NgEpbFlagDirectionInbound:
+				way = pcap.Inbound
+			case pcapgo.NgEpbFlagDirectionOutbound:
+				way = pcap.Outbound
+			}
+		}
+		return data, ci, strings.Join(o.Comments, "\n"), way, err
 	}
 	data, ci, err = r.source.ReadPacketData()
-	return data, ci, "", err
+	return data, ci, "", way, err
 }
 
 // Frame returns the number of the frame that Next returned last, from 1.
