@@ -39,6 +39,12 @@ func (b *builder) roce(d *pcap.Datagram) {
 		}
 	}
 	bad := !d.Truncated && (verdict != roce.WellFormed || !d.VerifyICRC())
+	if bad {
+		if n := cutRoCE(d); n > 0 {
+			b.burst(d, n, b.roce)
+			return
+		}
+	}
 	b.fields.roce(d, &p, verdict, b.frame)
 	key := flowKey{src: d.Src.Addr(), dst: d.Dst.Addr(), qpn: uint32(p.DestQP)}
 	if p.Info.HasDETH && verdict == roce.WellFormed {

@@ -80,7 +80,11 @@ func (b *builder) countData(f *flow, row uint32, k Kind, n int) {
 		f.h.Repeated++
 		if !f.space.lastRep {
 			f.h.Resent++
+			if !f.space.asked {
+				f.h.TimedOut++
+			}
 		}
+		f.space.asked = false
 		if f.cur != None && b.t.Ops[f.cur].Status == Open {
 			b.t.Ops[f.cur].Repeated++
 		}
@@ -111,6 +115,8 @@ func (b *builder) streamAck(g *flow, s *pcap.Segment, row uint32) {
 	if len(s.Payload) == 0 {
 		b.t.Packets.Number[row] = uint32(max(n, 0))
 		b.t.Packets.Flags[row] |= OfB // of the other end
+		// Source: RFC 5681, section 2, of a duplicate acknowledgement.
+		g.space.asked = n == g.space.acked && len(g.space.flight) > 0 && !s.SYN && !s.FIN
 	}
 	b.acknowledge(g, n, row)
 }

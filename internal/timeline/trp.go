@@ -11,6 +11,12 @@ import (
 func (b *builder) association(d *pcap.Datagram) {
 	var p trp.Packet
 	verdict := p.Parse(d.Payload)
+	if verdict == trp.WellFormed && p.Opcode == trp.Data && !d.Truncated {
+		if n := cutTRP(d, &p); n > 0 {
+			b.burst(d, n, b.association)
+			return
+		}
+	}
 	b.fields.trp(d, &p, verdict, b.frame)
 	f := b.associated(d, verdict == trp.WellFormed && p.Opcode == trp.Request)
 	if f == nil || f.peer == nil {
