@@ -80,16 +80,3 @@ func TestBurstIsBounded(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
-
-// TestLossyTRP: what was asked for and what a timer sent again are told apart.
-func TestLossyTRP(t *testing.T) {
-	tl := read(t, talk.LossyTRP(t))
-	want := "setup setup sent sent sent ack sent sent lost sent selective ack repeated ack sent sent sent lost repeated ack"
-	if got := strings.Join(kinds(tl), " "); got != want {
-		t.Errorf("\n got %s\nwant %s", got, want)
-	}
-	c := tl.Conns[0]
-	if a := &c.A; c.Protocol != "TRP" || a.Repeated != 2 || a.Resent != 2 || a.TimedOut != 1 || a.Lost != 2 || a.Done != 3 || a.RTTs == 0 || a.InFlightMax != 3*1014 {
-		t.Errorf("%s: %+v", c.Protocol, a)
-	}
-}

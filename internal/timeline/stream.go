@@ -61,7 +61,7 @@ func (b *builder) segment(s *pcap.Segment) {
 		if earlier != None {
 			p.Flags[earlier] |= GivenUp
 		}
-		b.countData(f, row, k, n)
+		b.countData(f, row, k, n, earlier)
 	}
 	for i := range items {
 		b.item(f)(&items[i])
@@ -74,7 +74,9 @@ func streamKey(src, dst netip.AddrPort) flowKey {
 	return flowKey{src: src.Addr(), dst: dst.Addr(), srcPort: src.Port(), dstPort: dst.Port()}
 }
 
-func (b *builder) countData(f *flow, row uint32, k Kind, n int) {
+// countData counts n bytes of a kind in a row. A repeat belongs to the operation of the row that it
+// repeats, or else to the current one while that has no end.
+func (b *builder) countData(f *flow, row uint32, k Kind, n int, earlier uint32) {
 	switch k {
 	case Repeated:
 		f.h.Repeated++
@@ -85,8 +87,16 @@ func (b *builder) countData(f *flow, row uint32, k Kind, n int) {
 			}
 		}
 		f.space.asked = false
-		if f.cur != None && b.t.Ops[f.cur].Status == Open {
-			b.t.Ops[f.cur].Repeated++
+		op := f.cur
+		if earlier != None && b.t.Packets.Op[earlier] != None {
+			op = b.t.Packets.Op[earlier]
+		} else if op != None && b.t.Ops[op].Status != Open {
+			op = None
+		}
+		if op != None {
+			b.t.Ops[op].Repeated++
+			b.t.Ops[op].Packets++
+			b.setOp(row, op)
 		}
 	case Late:
 		f.h.Late++

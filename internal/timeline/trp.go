@@ -80,7 +80,7 @@ func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
 	if earlier != None {
 		b.t.Packets.Flags[earlier] |= GivenUp
 	}
-	b.countData(f, row, k, n)
+	b.countData(f, row, k, n, earlier)
 	if k != Repeated {
 		b.ddp(f, row, p.Payload, n)
 	}

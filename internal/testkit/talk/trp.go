@@ -45,8 +45,8 @@ func TRPAck(psn, ack trp.PSN) trp.Packet {
 	return trp.Packet{Header: trp.Header{PSN: psn, AckPSN: ack, Opcode: trp.Data}}
 }
 
-// LossyTRP returns a conversation over TRP: of three WRITEs of three segments, one loses a segment
-// that B asks for, and one loses its last, which A sends again by its timer.
+// LossyTRP returns a conversation over TRP of three WRITEs of three segments. The second loses a
+// segment, for which B asks. The third loses its last, which A sends again by its timer.
 func LossyTRP(t testing.TB) []byte {
 	c := New(t)
 	setUp := func(o trp.Opcode) trp.Packet { return trp.Packet{Header: trp.Header{Opcode: o}} }

@@ -344,3 +344,42 @@ func TestDarkIsReadable(t *testing.T) {
 	}
 	b.Eval("document.getElementById('theme').click()", nil)
 }
+
+// TestPageShowsLossOverIWARP: over TCP and over UDP all panels open, and repeats are drawn.
+func TestPageShowsLossOverIWARP(t *testing.T) {
+	for name, capture := range map[string][]byte{"iWARP": talk.LossyIWARP(t), "TRP": talk.LossyTRP(t)} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, read(t, name+".pcapng", capture))
+			s := stateOf(b)
+			for kind, n := range map[string]int{"sent": 9, "repeated": 2, "lost": 2, "operations": 3} {
+				if s.Drawn[kind] != n {
+					t.Errorf("%d of %q are drawn, want %d: %v", s.Drawn[kind], kind, n, s.Drawn)
+				}
+			}
+			for _, series := range []string{"goodput", "round trip", "window"} {
+				if s.Drawn[series] == 0 {
+					t.Errorf("no %s is drawn: %v", series, s.Drawn)
+				}
+			}
+			if got := text(b, "#conns"); !strings.Contains(got, name+" 192.0.2.1:50000 ⇄ 192.0.2.2:7174") || !strings.Contains(got, "2 repeated") {
+				t.Errorf("connections: %q", got)
+			}
+			if got := text(b, "#findings"); !strings.Contains(got, "A sent 2 packets again, in 2 rounds, 1 of them unasked, by a timer.") {
+				t.Errorf("findings: %q", got)
+			}
+			// A click on a segment that was sent again shows the operation above it.
+			var at struct{ X, Y float64 }
+			b.Eval("verbenaView.place(verbenaView.rows('repeated')[0])", &at)
+			b.Click(at.X, at.Y)
+			b.Eval("new Promise(f => { const look = () => document.querySelector('#fields h3') ? f() : setTimeout(look, 5); look(); })", nil)
+			var row []int
+			b.Eval("verbenaView.rows('repeated')", &row)
+			if s := stateOf(b); s.Selected != row[0] {
+				t.Errorf("packet %d is selected, want %d", s.Selected, row[0])
+			}
+			if got := text(b, "#fields"); !strings.Contains(got, "WRITE #2: ") {
+				t.Errorf("no operation in the fields: %q", got)
+			}
+		})
+	}
+}
