@@ -126,9 +126,10 @@ install: ## the command, the libraries, completions and the manual page into DES
 deb: needs-deb build ## a Debian package in bin/, unpacked and tried
 	packaging/deb bin
 
-bench: needs-bench build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json
+bench: needs-bench build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json, bin/charts
 	$(GO) build -ldflags '-X verbena/internal/version.stamp=$(VERSION)' -o bin/verbena-bench ./cmd/verbena-bench
 	bin/verbena-bench -o bench.json
+	bin/verbena-bench draw --dir bin/charts bench.json
 
 fuzz: ## every fuzz target with FUZZTIME inputs (50000x)
 	@set -e; for package in $$($(GO) list ./...); do \

@@ -93,6 +93,9 @@ func (w frameWire) on(ctx context.Context, r *run, f frameFigure) (v float64, er
 	if r.apart.user {
 		return 0, fmt.Errorf("%w: frames of interfaces need root", errLeftOut)
 	}
+	if err := rawbench.FramesPossible(); err != nil {
+		return 0, fmt.Errorf("%w: frames of interfaces: %w", errLeftOut, err)
+	}
 	defer func() {
 		err = errors.Join(err, r.apart.setMTU(context.WithoutCancel(ctx), usualMTU))
 	}()

@@ -239,6 +239,23 @@ func TestPlot(t *testing.T) {
 			t.Errorf("%s: %d points of\n%s", c.metric, points, out)
 		}
 	}
+	for _, left := range []string{"", "a former one"} { // by a run that fails
+		file := filepath.Join(t.TempDir(), "plot.svg")
+		if left != "" {
+			if err := os.WriteFile(file, []byte(left), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := options{plot: file}
+		f, err := o.plotFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closePlot(f)
+		if b, err := os.ReadFile(file); string(b) != left || (left == "") != os.IsNotExist(err) {
+			t.Errorf("after a run that failed: %q, %v; want %q", b, err, left)
+		}
+	}
 	o, err := parse(t, "send", "bw", "-a --plot "+filepath.Join(file, "below"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,19 +9,27 @@ import (
 	"verbena/internal/tools/chart"
 )
 
-// plotFile opens the file of --plot; nil is none.
+// plotFile opens the file of --plot; nil is none. Its old content stays until draw.
 func (o *options) plotFile() (*os.File, error) {
 	if o.plot == "" {
 		return nil, nil
 	}
-	f, err := os.Create(o.plot)
+	f, err := os.OpenFile(o.plot, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("--plot: %w", err)
 	}
 	return f, nil
 }
 
-// draw writes the results by message size.
+// closePlot closes the file of --plot, or nil. It removes one in which nothing was drawn.
+func closePlot(f *os.File) {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		os.Remove(f.Name())
+	}
+	f.Close()
+}
+
+// draw draws the results by message size.
 func (r *reporter) draw(to *os.File) error {
 	c := chart.Chart{Title: r.o.test.title(), X: chart.Axis{Label: "bytes of a message",
 		Spacing: chart.Log, Text: sizeText}, Y: chart.Axis{Spacing: chart.Log}}
@@ -48,6 +56,7 @@ func (r *reporter) draw(to *os.File) error {
 	c.Series = []chart.Series{usual, extreme}
 	svg, err := c.SVG(chart.Either)
 	if err == nil {
+		_ = to.Truncate(0) // it may be a pipe
 		_, err = to.Write(svg)
 	}
 	if err != nil {

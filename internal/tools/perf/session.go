@@ -4,7 +4,6 @@ package perf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -100,7 +99,7 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer plot.Close() // or nothing
+	defer closePlot(plot)
 	s := &session{o: o, ctl: newControl(conn), e: e, report: reporter{w: out, o: o}, errOut: errOut}
 	defer s.ctl.closeWith(ctx)()
 	hello := o.hello()
@@ -122,7 +121,7 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if err := s.report.end(); err != nil || plot == nil {
 		return err
 	}
-	return errors.Join(s.report.draw(plot), plot.Close())
+	return s.report.draw(plot)
 }
 
 // connect exchanges offers and connects the queue pairs. The server offers

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"runtime"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/monotime"
@@ -33,6 +35,17 @@ const (
 	frameCount = frameHeader + 8
 	minFrame   = 16 // of payload
 )
+
+// FramesPossible returns why this machine, or this process, cannot have Frames: a kernel without
+// AF_XDP, or a root user of a container, who may load no program.
+func FramesPossible() error {
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("AF_XDP: %w", err)
+	}
+	unix.Close(fd)
+	return features.HaveProgramType(ebpf.XDP)
+}
 
 // OpenFrames opens the interface that has the address local. Frames are for remote, at the
 // hardware address mac.

@@ -21,6 +21,9 @@ const (
 	FrameWrite = 0
 )
 
+// FramesPossible fails.
+func FramesPossible() error { return errors.ErrUnsupported }
+
 // OpenFrames fails.
 func OpenFrames(netip.Addr, netip.Addr, net.HardwareAddr) (*Frames, error) {
 	return nil, errors.ErrUnsupported
