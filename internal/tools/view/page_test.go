@@ -367,6 +367,12 @@ func TestPageShowsLossOverIWARP(t *testing.T) {
 			if got := text(b, "#findings"); !strings.Contains(got, "A sent 2 packets again, in 2 rounds, 1 of them unasked, by a timer.") {
 				t.Errorf("findings: %q", got)
 			}
+			// Bytes are in flight while nothing happens, before the timer.
+			var colours []string
+			b.Eval("verbenaView.colours('window', -5e3, 500e3)", &colours)
+			if colours[0] == colours[1] {
+				t.Errorf("the window is empty while bytes are in flight: %q", colours)
+			}
 			// A click on a segment that was sent again shows the operation above it.
 			var at struct{ X, Y float64 }
 			b.Eval("verbenaView.place(verbenaView.rows('repeated')[0])", &at)

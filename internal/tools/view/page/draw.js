@@ -354,8 +354,14 @@ function drawWindow(p) {
     if (thinned()) {
       buckets(k => { for (const s of [0, 1]) put(s, levels.start[k], levels.inFlight[2 * k + s]); });
     } else {
-      const [a, b] = visible();
-      for (let i = a; i < b; i++) put(packets.flags[i] & ofB ? 1 : 0, packets.time[i], packets.inFlight[i]);
+      // Bytes stay in flight until the next packet says otherwise.
+      const [a, b] = visible(), now = [0, 0], filled = [0, 0];
+      for (let i = a; i < b; i++) {
+        const side = packets.flags[i] & ofB ? 1 : 0, k = Math.min(n, Math.max(0, at(packets.time[i])));
+        for (; filled[side] < k; filled[side]++) bins[side][filled[side]] = Math.max(bins[side][filled[side]], now[side]);
+        now[side] = packets.inFlight[i];
+        put(side, packets.time[i], now[side]);
+      }
     }
   }, v => amount(v, 'B'));
   g.fillStyle = colours.dim;

@@ -322,6 +322,11 @@ window.verbenaView = {
     const p = panels.find(p => p.name === 'PSN'), box = canvas.getBoundingClientRect();
     return { x: box.left + x(packets.time[i]), y: box.top + numberY(p, packets.number[i]) };
   },
+  colours: (name, ...times) => {
+    const p = panels.find(p => p.name === name), scale = devicePixelRatio || 1;
+    const row = g.getImageData(0, (p.top + p.height - 8) * scale, canvas.width, 1).data;
+    return times.map(t => { const k = 4 * Math.round(x(t) * scale); return row.slice(k, k + 4).join(); });
+  },
   text: i => packetText(i),
   time: i => packets.time[i],
   psns: () => [low, high].map(n => onWire(space, n)),
