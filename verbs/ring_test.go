@@ -31,10 +31,15 @@ func openRing(t testing.TB, file string) *verbs.Context {
 	return c
 }
 
-// opcodes counts the packets of a capture by opcode.
+// opcodes counts the packets of a capture by opcode. Those of one PSN are one: each is sent and
+// received, and beside load sent again.
 func opcodes(t *testing.T, r *pcapread.Reader) map[roce.Opcode]int {
 	t.Helper()
-	n := map[roce.Opcode]int{}
+	type packet struct {
+		opcode roce.Opcode
+		psn    ib.PSN
+	}
+	seen, n := map[packet]bool{}, map[roce.Opcode]int{}
 	for {
 		d, err := r.Next()
 		if err == io.EOF {
@@ -43,11 +48,15 @@ func opcodes(t *testing.T, r *pcapread.Reader) map[roce.Opcode]int {
 		check(t, err)
 		var p roce.Packet
 		p.Parse(d.Payload)
-		n[p.BTH.Opcode]++
+		if k := (packet{p.BTH.Opcode, p.BTH.PSN}); !seen[k] {
+			seen[k] = true
+			n[k.opcode]++
+		}
 	}
 }
 
 // A failed completion writes the packets that explain it; flushed work requests write nothing.
+// Beside load the responder's event may have a file of its own before that.
 func TestRingOfAFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ring.pcapng")
 	openRing(t, file)
@@ -62,14 +71,15 @@ func TestRingOfAFailure(t *testing.T) {
 	wantStatus(t, a.write(5, b.mr.Addr(), b.mr.RKey()+1), ib.WCRemAccessErr)
 	wantStatus(t, a.poll(1)[0].Status, ib.WCWRFlushErr)
 	check(t, verbs.FlushCapture())
-	r, err := pcapread.Open(file)
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	if len(files) != 1 && len(files) != 2 {
+		t.Fatalf("%q", files)
+	}
+	r, err := pcapread.Open(files[0]) // ring-2.pcapng is before ring.pcapng
 	check(t, err)
 	defer r.Close()
-	if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 4 || n[roce.RCAcknowledge] != 4 { // each sent and received
+	if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 2 || n[roce.RCAcknowledge] != 2 {
 		t.Errorf("%v", n)
-	}
-	if more, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(more) != 1 {
-		t.Errorf("%q", more)
 	}
 }
 
@@ -83,7 +93,7 @@ func TestRingOnRequest(t *testing.T) {
 	check(t, stats.Dump(t.Context(), dir, os.Getpid(), func(p stats.Packets, in *io.LimitedReader) error {
 		r, err := pcapread.NewReader(in)
 		check(t, err)
-		if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 2 || p.Count < 4 {
+		if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 1 || p.Count < 4 {
 			t.Errorf("%+v: %v", p, n)
 		}
 		return nil
@@ -104,7 +114,7 @@ func TestRingOnRequest(t *testing.T) {
 	r, err := pcapread.Open(file)
 	check(t, err)
 	defer r.Close()
-	if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 2 {
+	if n := opcodes(t, r); n[roce.RCRDMAWriteOnly] != 1 {
 		t.Errorf("%v", n)
 	}
 }

@@ -349,7 +349,7 @@ func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 		q.ctx.log.completed(q.ctx, wc)
 	}
 	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
-		q.ctx.host.record("WR %d of QP %v: %v", wc.WRID, wc.QPN, wc.Status)
+		q.ctx.host.record(true, "WR %d of QP %v: %v", wc.WRID, wc.QPN, wc.Status)
 	}
 	if q.ring.Push(wc, solicited) {
 		return true

@@ -261,7 +261,7 @@ func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
 // event passes an event of the machine on to the application.
 func (q *QP) event(e ib.EventType) {
 	if e == ib.EventQPFatal || e == ib.EventQPReqErr || e == ib.EventQPAccessErr {
-		q.ctx.host.record("QP %v: %v", q.QPN(), e)
+		q.ctx.host.record(false, "QP %v: %v", q.QPN(), e)
 	}
 	q.ctx.events.put(AsyncEvent{Type: e, QP: q})
 }

@@ -58,10 +58,11 @@ type Recorder struct {
 	mu       sync.Mutex
 	idle     *sync.Cond
 	reason   string        // guarded by mu: why to write a file; empty: nothing to do
-	settles  bool          // guarded by mu: the reason is a failure
+	until    time.Time     // guarded by mu: when the packets of a failure are there
 	writing  bool          // guarded by mu
 	closed   bool          // guarded by mu
 	failed   bool          // guarded by mu: at lastFail
+	complete bool          // guarded by mu: a completion has failed since the burst began
 	lastFail monotime.Time // guarded by mu
 	bursts   int           // guarded by mu
 }
@@ -81,15 +82,26 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// Failed has a file written soon, unless this failure belongs to a burst of them. It does not
-// block.
-func (r *Recorder) Failed(what func() string) {
+// Failed has a file written soon, unless this failure belongs to a burst of them. It is a failed
+// completion, or an event of a queue pair. The peer's answer may come long after an event. So the
+// first completion of a burst waits for its packets, too, and has another file written if that of
+// the event is begun. Failed does not block.
+func (r *Recorder) Failed(completion bool, what func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.opt.Now()
 	again := r.failed && now.Sub(r.lastFail) < burst
 	r.failed, r.lastFail = true, now
-	if again || r.bursts == mostBursts {
+	first := completion && !(again && r.complete)
+	r.complete = completion || again && r.complete
+	if again && !first {
+		return
+	}
+	if again && r.reason != "" {
+		r.until = time.Now().Add(settle)
+		return
+	}
+	if r.bursts == mostBursts {
 		return
 	}
 	r.bursts++
@@ -97,7 +109,7 @@ func (r *Recorder) Failed(what func() string) {
 	if r.bursts == mostBursts {
 		why += fmt.Sprintf("; failure %d is the last that is recorded", r.bursts)
 	}
-	r.askLocked(why, true)
+	r.askLocked(why, settle)
 }
 
 // Ask has a file written soon, for a reason. It does not block. Reasons that come before the file
@@ -105,14 +117,14 @@ func (r *Recorder) Failed(what func() string) {
 func (r *Recorder) Ask(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.askLocked(reason, false)
+	r.askLocked(reason, 0)
 }
 
-func (r *Recorder) askLocked(reason string, settles bool) {
+func (r *Recorder) askLocked(reason string, after time.Duration) {
 	if r.closed || r.reason != "" {
 		return
 	}
-	r.reason, r.settles = reason, settles
+	r.reason, r.until = reason, time.Now().Add(after)
 	r.wake <- struct{}{} // there is room: its last token went with the last reason
 }
 
@@ -120,19 +132,26 @@ func (r *Recorder) askLocked(reason string, settles bool) {
 func (r *Recorder) run() {
 	defer close(r.done)
 	for range r.wake {
-		r.mu.Lock()
-		reason, settles := r.reason, r.settles
-		r.reason, r.writing = "", true
-		r.mu.Unlock()
-		if settles {
-			futex.Sleep(settle)
-		}
-		r.opt.Tell(r.write(reason))
+		r.opt.Tell(r.write(r.settled()))
 		r.mu.Lock()
 		r.writing = false
 		r.idle.Broadcast()
 		r.mu.Unlock()
 	}
+}
+
+// settled returns the reason, once its packets are there.
+func (r *Recorder) settled() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for left := time.Until(r.until); left > 0; left = time.Until(r.until) {
+		r.mu.Unlock()
+		futex.Sleep(left)
+		r.mu.Lock()
+	}
+	reason := r.reason
+	r.reason, r.writing = "", true
+	return reason
 }
 
 // Flush waits for the files that were asked for.

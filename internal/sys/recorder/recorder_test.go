@@ -78,7 +78,7 @@ func TestFailures(t *testing.T) {
 	asked := 0
 	fail := func(after monotime.Duration) {
 		*now = now.Add(after)
-		r.Failed(func() string { asked++; return fmt.Sprintf("failure %d", asked) })
+		r.Failed(true, func() string { asked++; return fmt.Sprintf("failure %d", asked) })
 		r.Flush()
 	}
 	for range 3 { // each less than a burst after the last one
@@ -110,6 +110,49 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The first failed completion after an event gets its packets: it waits anew, or writes another
+// file.
+func TestCompletionAfterEvent(t *testing.T) {
+	r, l, now := start(t, filepath.Join(t.TempDir(), "x.pcapng"), Options{})
+	fail := func(completion bool, what string) {
+		*now = now.Add(burst - 1)
+		r.Failed(completion, func() string { return what })
+	}
+	until := func() time.Time {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.until
+	}
+	fail(false, "event")
+	r.Flush()
+	fail(false, "event 2")
+	fail(true, "completion")
+	first := until()
+	fail(true, "completion 2")
+	fail(false, "event 3")
+	if until() != first {
+		t.Error("a second completion makes the first one wait")
+	}
+	r.Flush()
+	if got := l.take(); len(got) != 2 || !strings.HasSuffix(got[0], "(event)") || !strings.HasSuffix(got[1], "(completion)") {
+		t.Errorf("%q", got)
+	}
+	*now = now.Add(burst)
+	before := time.Now()
+	r.mu.Lock()
+	r.reason, r.until, r.failed, r.lastFail, r.complete = "event 4", before, true, *now, false // settling
+	r.mu.Unlock()
+	fail(true, "completion 3")
+	if got := until(); got.Before(before.Add(settle)) {
+		t.Errorf("the completion waits for %v", got.Sub(before))
+	}
+	r.wake <- struct{}{}
+	r.Flush()
+	if got := l.take(); len(got) != 1 || !strings.HasSuffix(got[0], "(event 4)") {
+		t.Errorf("%q", got)
+	}
+}
+
 // A file that was asked for before Close is written, and none later.
 func TestClose(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "noext")
@@ -121,7 +164,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("stopped %v, %v", stopped, err)
 	}
 	signal()
-	r.Failed(func() string { return "late" })
+	r.Failed(true, func() string { return "late" })
 	r.Flush()
 	if got := l.take(); len(got) != 1 || !strings.HasSuffix(got[0], "to "+file+" (SIGUSR1)") {
 		t.Errorf("%q", got)
