@@ -93,17 +93,20 @@ func Dump(ctx context.Context, dir string, pid int,
 	if err != nil {
 		return err
 	}
-	found := ""
+	found, none := "", false
 	for name, s := range answers {
 		switch {
 		case s.PID != pid:
-		case s.Ring == 0:
-			return ErrNoRing
+		case s.Ring == 0: // another container's may have one
+			none = true
 		case found != "":
 			return errors.New("several containers have a process of this number")
 		default:
 			found = filepath.Join(dir, name+suffix)
 		}
+	}
+	if found == "" && none {
+		return ErrNoRing
 	}
 	if found == "" {
 		return errors.New("there is none of this user that has devices open and answers; " +

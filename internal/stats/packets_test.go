@@ -82,6 +82,10 @@ func TestDumpOfNone(t *testing.T) {
 	if err := Dump(t.Context(), dir, 1, never); !errors.Is(err, ErrNoRing) {
 		t.Errorf("no ring: %v", err)
 	}
+	serveRing(t, dir, "78-1", 1, ringOf(t, 1))
+	if err := Dump(t.Context(), dir, 1, func(p Packets, _ *io.LimitedReader) error { return nil }); err != nil {
+		t.Errorf("a ring in another container: %v", err)
+	}
 	serveRing(t, dir, "77-2", 2, ringOf(t, 1))
 	serveRing(t, dir, "78-2", 2, ringOf(t, 1))
 	if err := Dump(t.Context(), dir, 2, never); err == nil || !strings.Contains(err.Error(), "several containers") {

@@ -56,19 +56,15 @@ ring keeps the packets.`,
 func dump(ctx context.Context, stdout io.Writer, dir string, pid int, output string) error {
 	return stats.Dump(ctx, dir, pid, func(p stats.Packets, packets *io.LimitedReader) error {
 		if output == "-" {
-			_, err := io.Copy(stdout, packets)
-			return err
+			return pass(stdout, packets)
 		}
 		f, err := create(pid, output)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(f, packets)
+		err = whole(f, packets)
 		if cerr := f.Close(); err == nil {
 			err = cerr
-		}
-		if left := packets.N; err == nil && left > 0 {
-			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
 			os.Remove(f.Name())
@@ -78,6 +74,37 @@ func dump(ctx context.Context, stdout io.Writer, dir string, pid int, output str
 			recorder.Round(p.Span))
 		return err
 	})
+}
+
+// whole copies the packets to a file. It is an error if the process ends before the last one.
+func whole(f *os.File, packets *io.LimitedReader) error {
+	if _, err := io.Copy(f, packets); err != nil {
+		return err
+	}
+	if packets.N > 0 {
+		return fmt.Errorf("%w: %d bytes are missing", io.ErrUnexpectedEOF, packets.N)
+	}
+	return nil
+}
+
+// pass writes the packets to standard output, once all are here: its reader may be slow, and the
+// process must not wait for it.
+func pass(stdout io.Writer, packets *io.LimitedReader) error {
+	f, err := os.CreateTemp("", "verbena-*.pcapng")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // for systems that keep the name of an open file
+	defer f.Close()
+	os.Remove(f.Name())
+	if err := whole(f, packets); err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.Copy(stdout, f)
+	return err
 }
 
 // create makes the file of a name, or one with a name that is not taken.

@@ -5,6 +5,8 @@ package stat
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -77,5 +79,42 @@ func TestDump(t *testing.T) {
 	}
 	if b, err := os.ReadFile("verbena-4711.pcapng"); err != nil || string(b) != "theirs" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A process that ends in the middle is an error, and leaves neither a file nor a part of one.
+func TestDumpCutShort(t *testing.T) {
+	run, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	l, err := net.Listen("unix", filepath.Join(run, "77-1.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, `{"pid":9,"pcap_ring_bytes":1}`+"\n")
+			if _, err := io.ReadFull(c, make([]byte, len("packets\n"))); err == nil {
+				io.WriteString(c, `{"packets":2,"bytes":100}`+"\nshort")
+			}
+			c.Close()
+		}
+	}()
+	t.Chdir(t.TempDir())
+	for _, output := range []string{"-", "", "own"} {
+		var out bytes.Buffer
+		if err := dump(t.Context(), &out, run, 9, output); err == nil || !strings.Contains(err.Error(), "95 bytes are missing") || out.Len() > 0 {
+			t.Errorf("%q: %v, and prints %q", output, err, &out)
+		}
+	}
+	if left, _ := filepath.Glob("*"); len(left) > 0 {
+		t.Errorf("%q", left)
 	}
 }
