@@ -35,7 +35,10 @@ func WithCapture(path string) Option { return func(o *options) { o.CapturePath(p
 //
 // The file has the name path, or one with a number before the extension if that is there already.
 // A line on standard error names it. bytes is from 1 MiB to 1 GiB. Receivers of SIGUSR1 in the
-// program get it, too.
+// program get it, too. A program that ignores the signal still ignores it.
+//
+// The file comes 20 ms after the failure: a program that ends on it must call FlushCapture before
+// os.Exit and log.Fatal.
 func WithCaptureRing(path string, bytes int) Option {
 	return func(o *options) {
 		o.Ring = &recorder.Options{Bytes: bytes, File: path, Signal: recorder.OnSignal,
