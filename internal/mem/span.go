@@ -112,6 +112,16 @@ func (s *Span) AppendSlices(dst [][]byte, off, n int) [][]byte {
 	return dst
 }
 
+// Piece returns the bytes of the span up to the end of its first piece, as AppendSlices does.
+func (s *Span) Piece() []byte {
+	if !s.pieces() {
+		return s.mem
+	}
+	_, p := s.seek(0, s.n)
+	n := min(len(p), s.n)
+	return p[:n:n]
+}
+
 // seek returns the segment that offset off is in and its bytes from there on.
 func (s *Span) seek(off, n int) (int, []byte) {
 	if off < 0 || n < 0 || off > s.n || n > s.n-off {

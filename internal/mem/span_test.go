@@ -42,6 +42,9 @@ func TestSpanPieces(t *testing.T) {
 			if !bytes.Equal(bytes.Join(slices, nil), got) {
 				t.Fatalf("AppendSlices(%d) of %d bytes at %d: %x", cut, n, off, slices)
 			}
+			if cut == 0 && n > 0 && !bytes.Equal(s.Piece(), slices[0]) {
+				t.Fatalf("the first piece of %d bytes at %d: %x", n, off, s.Piece())
+			}
 			for _, b := range slices {
 				if len(b) == 0 || cap(b) != len(b) {
 					t.Fatalf("AppendSlices gives a piece of length %d, capacity %d", len(b), cap(b))

@@ -74,6 +74,7 @@ type turn struct {
 	message int  // bytes of the burst before the last message
 	longest int  // see Longest
 	refused bool // Begin refused a datagram
+	noRuns  int  // that Run refused
 }
 
 // NewBurst returns an empty burst with its buffers allocated.

@@ -14,10 +14,12 @@ import (
 // message's are in runs: their memory is looked up once.
 
 // RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
-// multiple of four. It is 0 where Run does not apply.
+// multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in this turn:
+// the first may be at the end of a piece of memory.
 func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
 	size := wire.BTHBytes + payload + wire.ICRCBytes
 	if b.plain || payload <= copyBelow || len(b.held) == cap(b.held) || b.Full() ||
+		b.turn.noRuns > 1 ||
 		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
 			b.turn.dst != dst) {
 		return 0
@@ -25,17 +27,17 @@ func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
 	return min(b.limit-b.n, (b.room-b.bytes)/size)
 }
 
-// Run adds n datagrams, no more than RunRoom. The first one has bth, each other the next PSN, and
-// each an equal part of s. Run takes over the caller's hold on s. It returns false, and does
-// nothing, if the memory is in several pieces or not mapped any more.
-func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, n int) bool {
-	from := len(b.iov)
-	b.iov = s.AppendSlices(b.iov, 0, s.Len())
-	pieces := b.iov[from:]
-	data, whole := pieces[0], len(pieces) == 1
-	clear(pieces)
-	b.iov = b.iov[:from]
-	payload := s.Len() / n
+// Run adds datagrams with so many bytes of s each, at most n, which is no more than RunRoom, and
+// returns how many. A run ends with the piece of memory in which s starts. The first datagram has
+// bth, each other the next PSN. Run takes over the caller's hold on s. It returns 0, and leaves the
+// hold, if there is no room for two in the piece or the memory is not mapped any more.
+func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
+	data := s.Piece()
+	if n = min(n, len(data)/payload); n < 2 {
+		b.turn.noRuns++
+		return 0
+	}
+	data = data[:n*payload]
 	size := wire.BTHBytes + payload + wire.ICRCBytes
 	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
 	for i := range sums {
@@ -45,8 +47,9 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, n int) bool {
 		sums[i] = wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), arena[at:])
 		arena = append(arena, make([]byte, wire.ICRCBytes)...)
 	}
-	if !whole || !mem.SumEach(sums, data, wire.Update) {
-		return false
+	if !mem.SumEach(sums, data, wire.Update) {
+		b.turn.noRuns++
+		return 0
 	}
 	at := len(b.arena)
 	for i, sum := range sums {
@@ -66,5 +69,5 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, n int) bool {
 	b.bytes += n * size
 	b.turn.packets += n
 	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
-	return true
+	return n
 }

@@ -38,12 +38,75 @@ func TestRunRefused(t *testing.T) {
 			buf.Unmap(t, 0, 1)
 		}
 		b := NewBurst()
-		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, s, 2) {
+		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, s, 1024, 2) != 0 {
 			t.Errorf("%s: a run", c.name)
 		}
 		s.Release()
 		if b.Seal(); b.Len() != 0 || len(b.Iov()) != 0 || !r.Idle() {
 			t.Errorf("%s: %d datagrams, %d pieces of memory", c.name, b.Len(), len(b.Iov()))
+		}
+	}
+}
+
+// Memory in pieces has a run in each, however the message starts. Where the pieces have no room for
+// that, two runs of a burst are refused and no more.
+func TestRunsOfPieces(t *testing.T) {
+	const n = 60
+	for _, c := range []struct{ page, payload, from, runs, refused int }{
+		{4096, 1024, 0, 15, 0},
+		{4096, 1024, 512, 15, 0},
+		{4096, 1024, 2048, 14, 1},
+		{4096, 2048, 0, 1, 2},
+		{4096, 4096, 0, 0, 2},
+		{1500, 1024, 0, 0, 2},
+	} {
+		var list [][]byte
+		for range n*c.payload/c.page + 2 {
+			list = append(list, make([]byte, c.page))
+		}
+		tab, _ := table(t, list[0])
+		r, err := fast(tab, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := func(i, k int) mem.Span {
+			s, v := tab.Local(1, ib.SGE{Addr: uint64(c.from + i*c.payload), Length: uint32(k * c.payload), LKey: r.LKey()}, 0)
+			if v != ib.VendorNone {
+				t.Fatal(v)
+			}
+			return s
+		}
+		b := NewBurst()
+		runs, refused := 0, 0
+		h := wire.BTH{Opcode: wire.RCSendMiddle, DestQP: 9}
+		for i := 0; i < n; {
+			if !b.Begin(burstPath, wire.BTHBytes+c.payload+wire.ICRCBytes, h) {
+				break // full
+			}
+			if !b.Span(open(i, 1), 0, c.payload) {
+				t.Fatal("no datagram")
+			}
+			b.End()
+			i++
+			room := min(b.RunRoom(burstPath, 9, c.payload), n-i)
+			if room < 2 {
+				continue
+			}
+			s := open(i, room)
+			if k := b.Run(burstPath, h, s, c.payload, room); k > 0 {
+				i += k
+				runs++
+			} else {
+				s.Release()
+				refused++
+			}
+		}
+		if runs != c.runs || refused != c.refused {
+			t.Errorf("pages of %d, payload of %d from %d on: %d runs and %d refused, want %d and %d",
+				c.page, c.payload, c.from, runs, refused, c.runs, c.refused)
+		}
+		if b.Reset(); b.RunRoom(burstPath, 9, c.payload) < 2 || !r.Idle() {
+			t.Error("no runs, or memory held, after Reset")
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 				if room := b.RunRoom(burstPath, 9, payload); room != 62-before {
 					t.Errorf("room for %d datagrams behind %d", room, before)
 				}
-				if !b.Run(burstPath, h, open(i, n), n) {
+				if b.Run(burstPath, h, open(i, n), payload, n) != n {
 					t.Fatal("no run")
 				}
 				break

@@ -25,7 +25,7 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	}
 	h := q.BTH(roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false), r.next)
 	h.Selective = true
-	if len(spans) != 1 || !b.Run(q.Path, h, spans[0], n) {
+	if n = b.Run(q.Path, h, spans[0], q.MTU, n); n == 0 {
 		qp.Release(spans)
 		return
 	}
@@ -38,8 +38,8 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	}
 }
 
-// middles returns how many packets from the middle of w may go now. These were never sent, and ask
-// for no acknowledgement.
+// middles returns how many packets from the middle of w may go now, from one entry of its list.
+// These were never sent, and ask for no acknowledgement.
 func (q *QP) middles(w *queue.SendWQE, b *roce.Burst) int {
 	r := &q.req
 	if r.off == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
@@ -52,5 +52,21 @@ func (q *QP) middles(w *queue.SendWQE, b *roce.Burst) int {
 	if !q.endsSoon(w, 1) {
 		n = min(n, q.ackEvery()-1-r.sinceAckReq)
 	}
-	return n
+	if n < 2 {
+		return 0
+	}
+	return min(n, entryLeft(w.SGE, r.off)/q.MTU)
+}
+
+// entryLeft returns how many bytes an entry of the list has from the data's offset off on, which is
+// in it.
+func entryLeft(list []ib.SGE, off uint32) int {
+	for i := range list {
+		if n := list[i].Length; off < n {
+			return int(n - off)
+		} else {
+			off -= n
+		}
+	}
+	return 0
 }

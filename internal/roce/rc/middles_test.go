@@ -5,25 +5,42 @@ package rc_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/roce/rc"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
 
 // Packets that go as a run are those that go one by one: memory in short pieces has no runs. The
-// window, requests for acknowledgements and the ends of messages fall between and within runs.
+// window, requests for acknowledgements, the ends of messages, of entries of the list and of pages
+// fall between and within runs.
 func TestRunsAreThePacketsOneByOne(t *testing.T) {
-	packets := func(mtu ib.MTU, piece int, post func() []script.WR) (all []wire.Packet, bursts int) {
+	packets := func(mtu ib.MTU, piece, page int, post func() []script.WR) (all []wire.Packet, bursts int) {
 		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = mtu }))
 		copy(s.Memory, script.Bytes(len(s.Memory), 3))
 		list := post()
+		key := s.MR.LKey()
+		if page > 0 {
+			r, err := s.Mem.AllocFast(script.PD, len(s.Memory)/page+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Map(slices.Collect(slices.Chunk(s.Memory, page)), s.SGE(0, 0).Addr); err != nil {
+				t.Fatal(err)
+			}
+			key = r.LKey()
+			s.Post(script.RegMR(r, r.RKey(), fastAccess))
+		}
 		for i := range list {
 			n := int(list[i].Length)
 			for at := 0; at < n; {
 				k := min(piece, n-at)
-				list[i].SGE = append(list[i].SGE, s.SGE(at, k))
+				g := s.SGE(at, k)
+				g.LKey = key
+				list[i].SGE = append(list[i].SGE, g)
 				at += k
 			}
 		}
@@ -46,13 +63,29 @@ func TestRunsAreThePacketsOneByOne(t *testing.T) {
 				"SEND, two": func() []script.WR { return []script.WR{script.Send(n), script.Send(n)} },
 			} {
 				t.Run(fmt.Sprintf("%v %s %d", mtu, name, n), func(t *testing.T) {
-					want, bursts := packets(mtu, 700, post)
-					got, also := packets(mtu, n, post)
-					if !reflect.DeepEqual(got, want) || also != bursts {
-						t.Errorf("%d packets in %d bursts differ from %d in %d", len(got), also, len(want), bursts)
+					want, bursts := packets(mtu, 700, 0, post)
+					for _, c := range [][2]int{{n, 0}, {4096, 0}, {2100, 0}, {n, 4096}, {n, 2500}} {
+						got, also := packets(mtu, c[0], c[1], post)
+						if !reflect.DeepEqual(got, want) || also != bursts {
+							t.Errorf("entries of %d, pages of %d: %d packets in %d bursts differ from %d in %d",
+								c[0], c[1], len(got), also, len(want), bursts)
+						}
 					}
 				})
 			}
+		}
+	}
+}
+
+// A run ends with the entry of the list in which it starts.
+func TestEntryLeft(t *testing.T) {
+	list := []ib.SGE{{Length: 10}, {Length: 0}, {Length: 7}}
+	for _, c := range []struct {
+		off  uint32
+		want int
+	}{{0, 10}, {9, 1}, {10, 7}, {16, 1}, {17, 0}} {
+		if got := rc.EntryLeft(list, c.off); got != c.want {
+			t.Errorf("%d bytes from %d on, want %d", got, c.off, c.want)
 		}
 	}
 }
