@@ -21,7 +21,6 @@ type connTable struct {
 	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
 	order qpnOrder
 	parts [Parts]connPart
-	count int
 
 	pass    func(iter.Seq[ib.QPN]) // nil: everything passes. Immutable after Engine.New
 	removed int                    // numbers that pass and have no queue pair any more
@@ -30,6 +29,7 @@ type connTable struct {
 // connPart is a part of the numbers.
 type connPart struct {
 	next   uint32 // place in order: numbers rotate, so none is reused soon
+	live   uint32 // numbers given out, less those removed
 	used   bool   // numbers of it were asked for
 	passed uint32 // numbers from next on that pass, and have not been given out
 }
@@ -43,6 +43,10 @@ const (
 	// passAhead is the number of QPNs that pass the kernel's filter before they are given out. As
 	// many may still pass without an owner. So the filter is set only once in so many.
 	passAhead = 64
+
+	// restQPNs are the numbers that a part keeps free while another has more. Those of destroyed
+	// queue pairs rest meanwhile, and each search for a free number is short.
+	restQPNs = partQPNs / 4
 )
 
 // Numbers are the queue pair numbers of this process.
@@ -109,12 +113,32 @@ func (t *connTable) passing(yield func(ib.QPN) bool) {
 	}
 	for part := range t.parts {
 		p := &t.parts[part]
-		for i := range p.passed {
-			if !yield(ib.QPN(t.order.number(part, p.next+i))) {
+		left := min(p.passed, t.sizeOf(part)-p.live)
+		for place := p.next; left > 0; place++ {
+			i := t.order.number(part, place)
+			if !t.isFree(i) {
+				continue
+			}
+			if left--; !yield(ib.QPN(i)) {
 				return
 			}
 		}
 	}
+}
+
+// sizeOf returns how many numbers of a part can be given out.
+func (t *connTable) sizeOf(part int) uint32 {
+	first := max(uint32(part)<<placeBits, firstQPN)
+	return max(min(uint32(part+1)<<placeBits, t.limit), first) - first
+}
+
+// isFree reports whether a number, less base, can be given out. t.mu is held.
+func (t *connTable) isFree(i uint32) bool {
+	if i < firstQPN || i >= t.limit {
+		return false
+	}
+	chunk := t.chunks[i/connChunk].Load()
+	return chunk == nil || chunk[i%connChunk].Load() == nil
 }
 
 // find returns the connection of a number, or nil.
@@ -130,48 +154,43 @@ func (t *connTable) find(q ib.QPN) *Conn {
 	return nil
 }
 
-// reserve gives out a number, of a part if that has one left. publish makes its connection
+// reserve gives out a number, of a part unless that is almost full. publish makes its connection
 // findable.
 func (t *connTable) reserve(part int) (ib.QPN, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range Parts {
-		if q, ok := t.reserveOf((part + i) % Parts); ok {
-			return q, true
+	for _, rest := range [...]uint32{restQPNs, 0} {
+		for i := range Parts {
+			if of := (part + i) % Parts; t.parts[of].live+rest < t.sizeOf(of) {
+				return t.reserveOf(of), true
+			}
 		}
 	}
 	return 0, false
 }
 
-// reserveOf gives out a number of a part. t.mu is held.
-func (t *connTable) reserveOf(part int) (ib.QPN, bool) {
-	if t.count >= int(t.limit-firstQPN) {
-		return 0, false
-	}
+// reserveOf gives out a number of a part that has one left. t.mu is held.
+func (t *connTable) reserveOf(part int) ib.QPN {
 	of := &t.parts[part]
-	for range partQPNs {
-		if of.passed == 0 {
-			of.used = true
-			t.tell()
-		}
-		of.passed--
-		i := t.order.number(part, of.next)
-		of.next = (of.next + 1) % partQPNs
-		if i < firstQPN || i >= t.limit {
-			continue
-		}
-		p := &t.chunks[i/connChunk]
-		chunk := p.Load()
-		if chunk == nil {
-			chunk = new([connChunk]atomic.Pointer[Conn])
-			p.Store(chunk)
-		}
-		if chunk[i%connChunk].CompareAndSwap(nil, reserved) {
-			t.count++
-			return t.base | ib.QPN(i), true
-		}
+	if of.passed == 0 {
+		of.used = true
+		t.tell()
 	}
-	return 0, false
+	i := t.order.number(part, of.next)
+	for ; !t.isFree(i); i = t.order.number(part, of.next) {
+		of.next = (of.next + 1) % partQPNs
+	}
+	of.next = (of.next + 1) % partQPNs
+	of.passed--
+	of.live++
+	p := &t.chunks[i/connChunk]
+	chunk := p.Load()
+	if chunk == nil {
+		chunk = new([connChunk]atomic.Pointer[Conn])
+		p.Store(chunk)
+	}
+	chunk[i%connChunk].Store(reserved)
+	return t.base | ib.QPN(i)
 }
 
 // reserved marks a number given out whose connection is still being made.
@@ -186,8 +205,10 @@ func (t *connTable) remove(c *Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := uint32(c.qpn) & (slotQPNs - 1)
-	t.chunks[i/connChunk].Load()[i%connChunk].Store(nil)
-	t.count--
+	if t.chunks[i/connChunk].Load()[i%connChunk].Swap(nil) == nil {
+		return
+	}
+	t.parts[i>>placeBits].live--
 	if t.removed++; t.removed == passAhead {
 		t.tell()
 	}

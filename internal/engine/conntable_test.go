@@ -143,8 +143,8 @@ func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAPart: each part of a slot gives out all of its numbers, and no others. Then those
-// of another part come, until all have been given out.
+// TestNumbersOfAPart: each part of a slot gives out three quarters of its numbers, and no others.
+// Then those of another part come, until that has as many. The last quarters come at the end.
 func TestNumbersOfAPart(t *testing.T) {
 	tab := connTable{limit: slotQPNs, order: qpnOrder{key: 7}}
 	seen := map[ib.QPN]bool{}
@@ -160,7 +160,7 @@ func TestNumbersOfAPart(t *testing.T) {
 	}
 	take(2, 10, 2)
 	for part := range Parts {
-		n := partQPNs
+		n := partQPNs - restQPNs
 		switch part {
 		case 0:
 			n -= firstQPN
@@ -173,8 +173,61 @@ func TestNumbersOfAPart(t *testing.T) {
 	take(3, 10, 0)
 	take(3, 10, 1)
 	take(3, 10, 2)
+	take(2, restQPNs-10, 2)
+	take(1, restQPNs, 1)
+	take(1, 10, 2)
+	take(1, restQPNs, 3)
+	take(1, restQPNs, 0)
 	if q, ok := tab.reserve(1); ok {
 		t.Errorf("%v although all are taken", q)
+	}
+}
+
+// TestFilterIsSetSeldom: a new number costs a filter once in a while, however many there are. No
+// more so if the numbers of one part are used up, or if queue pairs come and go.
+func TestFilterIsSetSeldom(t *testing.T) {
+	const size = slotQPNs - firstQPN
+	for _, parts := range [...]int{1, Parts} {
+		var set portshare.Numbers
+		told := 0
+		tab := connTable{limit: slotQPNs, pass: func(numbers iter.Seq[ib.QPN]) {
+			set, told = portshare.Numbers{}, told+1
+			for q := range numbers {
+				set.Add(q)
+			}
+		}}
+		var all []ib.QPN
+		reserve := func(part int) {
+			q, ok := tab.reserve(part)
+			if !ok || !set.Has(q) {
+				t.Fatalf("%v, %v, with %d numbers given out: it does not pass", q, ok, len(all))
+			}
+			all = append(all, q)
+		}
+		for i := range parts {
+			reserve(i)
+		}
+		for len(all) < size {
+			const numbers = 100
+			before := told
+			for range min(numbers, size-len(all)) {
+				reserve(0)
+			}
+			if n, most := told-before, Parts*numbers/passAhead+Parts; n > most {
+				t.Fatalf("%d parts, %d numbers: told %d times of the last %d, want at most %d",
+					parts, len(all), n, numbers, most)
+			}
+		}
+		before := told
+		const rounds = 2 * passAhead
+		for i := range rounds {
+			tab.remove(&Conn{qpn: all[i]})
+			reserve(i)
+		}
+		if n, most := told-before, (Parts+1)*rounds/passAhead+Parts; n > most {
+			t.Errorf("%d parts: told %d times of %d numbers that came and went, want at most %d",
+				parts, n, rounds, most)
+		}
 	}
 }
 
