@@ -46,6 +46,12 @@ func WithCaptureRing(path string, bytes int) Option {
 	}
 }
 
+// WithCaptureCalls writes verbs calls, completions and asynchronous events into the capture too,
+// between the packets and with times of the same clock. They are the lines that WithLogger would
+// write at slog.LevelDebug. `verbena view` shows them beside the packets, Wireshark as entries of
+// systemd's journal. It needs WithCapture or WithCaptureRing.
+func WithCaptureCalls() Option { return func(o *options) { o.Calls = core.LogCalls } }
+
 // WithoutLocalPath sends packets between queue pairs of this host through UDP sockets, as those
 // to other hosts. By default, packets of connected queue pairs of one user's processes go
 // through shared memory, where captures of the interface do not show them. WithFaults,

@@ -41,6 +41,7 @@ type environment struct {
 	ring    string // VERBENA_PCAP_RING: the size of a ring that is written to that file instead
 	// capture, or another name without it, from the root
 	ringFile string
+	calls    bool // VERBENA_PCAP_CALLS=1: as verbs.WithCaptureCalls
 	noLocal  bool // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
 	// VERBENA_CONGESTION: as verbs.WithCongestionControl
 	congestion string
@@ -56,6 +57,7 @@ var env = sync.OnceValue(func() environment {
 		capture:    capture,
 		ringFile:   ringFile(capture),
 		ring:       getenv("VERBENA_PCAP_RING"),
+		calls:      getenv("VERBENA_PCAP_CALLS") == "1",
 		noLocal:    getenv("VERBENA_LOCAL") == "off",
 		congestion: getenv("VERBENA_CONGESTION"),
 		xdp:        getenv("VERBENA_XDP"),
@@ -72,6 +74,9 @@ func (e environment) options() (*core.Options, error) {
 	}
 	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion,
 		XDP: e.xdp, Log: log}
+	if e.calls {
+		o.Calls = core.LogCalls
+	}
 	if e.ring != "" {
 		bytes, err := recorder.ParseSize(e.ring)
 		if err != nil {
@@ -104,6 +109,9 @@ func ofVariable(err error) error {
 		return misconfigured{fmt.Errorf("VERBENA_FAULTS: %w", err)}
 	case option.Arg == "congestion":
 		return misconfigured{fmt.Errorf("VERBENA_CONGESTION: %w", err)}
+	case option.Arg == "capture calls":
+		return misconfigured{fmt.Errorf("VERBENA_PCAP_CALLS: %w: VERBENA_PCAP or "+
+			"VERBENA_PCAP_RING", err)}
 	case option.Arg == "xdp":
 		return misconfigured{fmt.Errorf("VERBENA_XDP: %w", err)}
 	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none

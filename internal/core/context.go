@@ -62,7 +62,7 @@ func Open(name string, opts *Options) (*Context, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	log := logOf(h.options.Log, info.Name)
+	log := logOf(h.log, info.Name)
 	c := &Context{info: info, host: h, eng: h.engine, counters: counters, back: back, log: log,
 		events: newEventQueue(log), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
 		channels: map[*CompChannel]struct{}{}, buffers: map[*Buffer]struct{}{},

@@ -29,6 +29,7 @@ import (
 type host struct {
 	engine   *engine.Engine
 	options  Options // immutable
+	log      Log     // immutable: of the options, and the one that goes into the capture
 	faults   faultcap.Faults
 	captures bool
 	recorder *recorder.Recorder // immutable: of the newest packets; nil without

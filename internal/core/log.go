@@ -130,8 +130,11 @@ func (l verbLog) sent(q *QP, wr *SendWR, err error) {
 	}
 	attrs := []slog.Attr{slog.Any("qpn", text{q.QPN()}), slog.Uint64("wr_id", wr.ID),
 		slog.Any("opcode", text{wr.Opcode}), slog.Int("bytes", n)}
-	if err != nil {
+	switch {
+	case err != nil:
 		attrs = append(attrs, slog.Any("error", err))
+	case wr.Flags&ib.SendSignaled == 0 && !q.init.SignalAll: // success makes no completion
+		attrs = append(attrs, slog.Bool("signaled", false))
 	}
 	l.to.LogAttrs(context.Background(), level, "ibv_post_send", attrs...)
 }

@@ -39,6 +39,9 @@ type Options struct {
 	XDP string
 
 	Log Log // of verbs; nil without one
+	// Calls makes the log that goes into the capture: LogCalls, or nil for none. It is a function
+	// so that the linker leaves the log's code out of other programs.
+	Calls func(show func(line string, failed bool)) Log
 
 	capturePath string // of CapturePath
 }
@@ -78,6 +81,7 @@ func (o *Options) holds(later *Options) error {
 		{"local path", !later.NoLocal || o.NoLocal, "on"},
 		{"congestion", later.Congestion == "" || algorithm == own, own},
 		{"logger", later.Log == nil || later.Log == o.Log, "another one"},
+		{"capture calls", later.Calls == nil || o.Calls != nil, "off"},
 		{"xdp", later.XDP == "" || later.XDP == o.XDP, o.XDP},
 	} {
 		if !c.holds {
@@ -123,6 +127,10 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	if o.Ring != nil && o.Capture != nil {
 		return invalid("capture", "is given, and a ring of packets, too: give one of them")
 	}
+	if o.Calls != nil && o.Capture == nil && o.Ring == nil {
+		return invalid("capture calls", "are to be captured without a capture or a ring: give "+
+			"one of them")
+	}
 	h.faults, h.captures = faults, o.Capture != nil || o.Ring != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err
@@ -142,6 +150,10 @@ func (h *host) start(k device.Kind, opts *Options) error {
 		}
 		r := recorder.New(*o.Ring)
 		e.Capture, h.recorder, h.undo, h.flush = faultcap.NewCapture(r), r, r.Close, r.Flush
+	}
+	h.log = o.Log
+	if o.Calls != nil {
+		h.log = bothLogs(o.Log, o.Calls(e.Capture.Call))
 	}
 	if h.engine, err = transport.Start(e); err != nil {
 		h.undo()

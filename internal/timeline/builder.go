@@ -46,6 +46,7 @@ type builder struct {
 	detail  detailWriter
 	fields  fieldList
 	twice   twice
+	calls   []madeCall
 	first   time.Time
 
 	// The flow of each row, operation and sample of the current file, in the order of capture; how
@@ -100,6 +101,7 @@ func (b *builder) beginFile(i int, name string) {
 const checkEvery = 1024
 
 func (b *builder) readAll(ctx context.Context, r *pcapread.Reader) error {
+	r.OnCall = b.call
 	for {
 		if r.Frame()%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()

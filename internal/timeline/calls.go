@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Call is a line of a log of verbs calls: a call, a completion or an event.
+// Call is a line of a log of verbs calls, or of such calls in a capture: a call, a completion or an
+// event.
 type Call struct {
 	Time   int64 // since the Timeline's Start
 	Conn   int   // whose queue pair it names, or -1
@@ -44,9 +45,7 @@ func (t *Timeline) AddCalls(r io.Reader) (n int, err error) {
 			_, err = in.ReadSlice('\n')
 		}
 		if err != nil {
-			slices.SortStableFunc(t.Calls, func(a, b Call) int {
-				return cmp.Compare(a.Time, b.Time)
-			})
+			t.sortCalls()
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
@@ -55,16 +54,46 @@ func (t *Timeline) AddCalls(r io.Reader) (n int, err error) {
 	}
 }
 
+func (t *Timeline) sortCalls() {
+	place := make([]uint32, len(t.Calls))
+	list := make([]uint32, len(t.Calls))
+	for i := range list {
+		list[i] = uint32(i)
+	}
+	slices.SortStableFunc(list, func(i, j uint32) int {
+		return cmp.Compare(t.Calls[i].Time, t.Calls[j].Time)
+	})
+	for to, from := range list {
+		place[from] = uint32(to)
+	}
+	t.Calls = pick(t.Calls, list)
+	for i := range t.Ops {
+		for _, of := range []*uint32{&t.Ops[i].Posted, &t.Ops[i].Completed} {
+			if *of != None {
+				*of = place[*of]
+			}
+		}
+	}
+}
+
 // attribute is a name and its value.
 type attribute struct{ name, value string }
 
 func (t *Timeline) parseCall(line string) (c Call, ok bool) {
-	var list []attribute
 	if strings.HasPrefix(line, "{") {
-		list = jsonAttributes(line)
+		return t.callOf(jsonAttributes(line), anyFile)
 	} else if strings.HasPrefix(line, "time=") {
-		list = textAttributes(line)
+		return t.callOf(textAttributes(line), anyFile)
 	}
+	return c, false
+}
+
+// anyFile stands for the connections of all files.
+const anyFile = -1
+
+// callOf returns the call of a line of a log. ok is false if it has no time or no name. Its
+// connection is one of a file.
+func (t *Timeline) callOf(list []attribute, file int) (c Call, ok bool) {
 	c.Conn = -1
 	var text []string
 	for _, a := range list {
@@ -86,7 +115,8 @@ func (t *Timeline) parseCall(line string) (c Call, ok bool) {
 		case "qpn", "qp.qpn":
 			if n, err := strconv.ParseUint(a.value, 0, 24); err == nil && n > 0 {
 				c.Conn = slices.IndexFunc(t.Conns, func(x *Conn) bool {
-					return x.A.QPN == uint32(n) || x.B.QPN == uint32(n)
+					return (file == anyFile || x.File == file) &&
+						(x.A.QPN == uint32(n) || x.B.QPN == uint32(n))
 				})
 			}
 		}

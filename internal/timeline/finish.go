@@ -147,6 +147,7 @@ func (b *builder) finish() {
 		c.SampleRange = rangeOf(b.sampleConn, samples, i)
 		t.judge(c)
 	}
+	b.finishCalls()
 }
 
 // order returns the rows sorted by their connections, and by less within each.

@@ -123,7 +123,8 @@ func (b *builder) beginOp(f *flow, r request, at int) int {
 	f.h.Operations++
 	n := uint32(len(b.t.Ops))
 	b.t.Ops = append(b.t.Ops, Op{Operation: r.op, Number: f.ops, Start: b.at, End: b.at,
-		first: r.from, end: r.from + r.n, respNext: r.from, flow: f.index})
+		Posted: None, Completed: None, first: r.from, end: r.from + r.n, respNext: r.from,
+		flow: f.index})
 	b.opFlow = append(b.opFlow, f.index)
 	f.space.ops = slices.Insert(f.space.ops, at, n)
 	f.space.pending = min(f.space.pending, at)

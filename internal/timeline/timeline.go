@@ -90,6 +90,8 @@ type Op struct {
 	Packets   uint32
 	Repeated  uint32
 	Waited    uint32 // receiver-not-ready NAKs
+	Posted    uint32 // the Call that asked for it, or None
+	Completed uint32 // the Call that completed it, or None
 	Bytes     uint64
 
 	first, end int64 // in the space: from the first to before the second

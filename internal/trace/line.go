@@ -52,6 +52,11 @@ func AppendComment(b []byte, frame int, since time.Duration, comment string) []b
 	return fmt.Appendf(b, "%5d %11.6f comment: %q", frame, since.Seconds(), comment)
 }
 
+// AppendCall appends one line, without a newline, for a verbs call: quoted, as a comment is.
+func AppendCall(b []byte, frame int, since time.Duration, text string) []byte {
+	return fmt.Appendf(b, "%5d %11.6f call: %q", frame, since.Seconds(), text)
+}
+
 // appendTruncated appends the facts that the BTH alone gives.
 func (f *Formatter) appendTruncated(b []byte, payload []byte) []byte {
 	h, _, ok := roce.ParseBTH(payload)

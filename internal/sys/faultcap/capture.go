@@ -16,6 +16,8 @@ type Sink interface {
 	Write(d *pcap.Datagram, payload ...[]byte) error
 	// WriteSegment takes a segment of a TCP stream.
 	WriteSegment(s *pcap.Segment, payload ...[]byte) error
+	// WriteCall takes a verbs call.
+	WriteCall(c *pcap.Call) error
 }
 
 // Capture puts packets of all taps of a process into one order, in the file and
@@ -65,4 +67,11 @@ func (c *Capture) Received(d *pcap.Datagram) {
 	c.datagram = *d
 	c.datagram.Direction = pcap.Inbound
 	c.write(d.Payload)
+}
+
+// Call shows a verbs call of now.
+func (c *Capture) Call(text string, failed bool) {
+	call := pcap.Call{Text: text, Failed: failed, Time: c.begin()}
+	defer c.end()
+	_ = c.sink.WriteCall(&call) // Close tells
 }

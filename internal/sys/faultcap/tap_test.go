@@ -255,6 +255,8 @@ func (s *shown) Write(d *pcap.Datagram, payload ...[]byte) error {
 	return nil
 }
 
+func (s *shown) WriteCall(*pcap.Call) error { return nil }
+
 func (s *shown) WriteSegment(g *pcap.Segment, payload ...[]byte) error {
 	return s.Write(&pcap.Datagram{Time: g.Time, Src: g.Src, Dst: g.Dst, Comment: g.Comment}, payload...)
 }

@@ -168,3 +168,13 @@ func Story(c *Capture) {
 	c.At = 120 * time.Microsecond
 	c.Answer(roce.RCAcknowledge, 4, roce.NAKRemoteAccess, 0)
 }
+
+// Call writes a verbs call. The next packet comes behind it.
+func (c *Capture) Call(text string, failed bool) {
+	c.t.Helper()
+	call := pcap.Call{Time: Start.Add(c.At), Text: text, Failed: failed}
+	if err := c.w.WriteCall(&call); err != nil {
+		c.t.Fatal(err)
+	}
+	c.At += time.Microsecond
+}

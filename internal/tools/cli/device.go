@@ -24,6 +24,7 @@ type Device struct {
 	Kind    string // of devices, where no name says it; empty is RoCE
 	Capture string // pcapng file, empty is none
 	Ring    string // size of the newest packets to keep, empty is none
+	Calls   bool   // verbs calls go into the capture
 	Faults  string // fault injection, empty is none
 	NoLocal bool   // sockets also between processes of this host
 	XDP     string // interfaces whose RoCE packets go past the kernel's IP stack
@@ -42,12 +43,14 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 		"use devices of `KIND`, the first part of their names")
 }
 
-// WireFlags declares --pcap, --pcap-ring, --faults, --no-local, --xdp and --no-crc.
+// WireFlags declares --pcap, --pcap-ring, --pcap-calls, --faults, --no-local, --xdp and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&d.Ring, "pcap-ring", "",
 		"keep the newest packets, of `SIZE` bytes such as 64M, and write them to FILE of --pcap "+
 			"when a completion fails or on SIGUSR1; see 'verbena stat dump --help'")
+	fs.BoolVar(&d.Calls, "pcap-calls", false,
+		"write verbs calls and completions into the capture too, for 'verbena view'")
 	fs.StringVar(&d.Faults, "faults", "",
 		"inject faults into the packets sent: `SPEC` is "+
 			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
@@ -74,6 +77,9 @@ func (d *Device) Options() []verbs.Option {
 	} else if d.Capture != "" {
 		opts = append(opts, verbs.WithCapture(d.Capture))
 	}
+	if d.Calls {
+		opts = append(opts, verbs.WithCaptureCalls())
+	}
 	if d.Faults != "" {
 		opts = append(opts, verbs.WithFaults(d.Faults))
 	}
@@ -93,6 +99,9 @@ func (d *Device) Check() error {
 	}
 	if _, err := recorder.ParseSize(d.Ring); d.Ring != "" && err != nil {
 		return Usagef("--pcap-ring: %w", err)
+	}
+	if d.Calls && d.Capture == "" && d.Ring == "" {
+		return Usagef("--pcap-calls: there is no capture; give --pcap or --pcap-ring")
 	}
 	if names := device.KindNames(); d.Kind != "" && !slices.Contains(names, d.Kind) {
 		return Usagef("--kind %s: there are %s", d.Kind, strings.Join(names, ", "))

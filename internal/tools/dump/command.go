@@ -15,6 +15,7 @@ import (
 	"verbena/internal/tools/cli"
 	"verbena/internal/trace"
 	"verbena/internal/wire/cm"
+	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
@@ -28,7 +29,8 @@ func Command() *cobra.Command {
 		Long: `Print the RoCEv2 packets of pcap or pcapng files, one line each: frame number,
 seconds since the first packet, addresses, length and the text of Wireshark's info
 column, then the header fields. CE says that the network marked the packet. A wrong
-ICRC and malformed packets are marked. A comment of the packet has its own line.
+ICRC and malformed packets are marked. A comment of the packet has its own line, and
+so has a verbs call of a capture with --pcap-calls.
 TCP connections that begin with an MPA Request are reassembled. Each FPDU has a
 line, with the number of the frame in which it ends. UDP flows that begin with a TRP
 Request are shown as TRP. Other packets are left out. FILE - is standard input.`,
@@ -101,6 +103,12 @@ func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Re
 	comment := func(t time.Time, text string) {
 		if text != "" && !f.InfoOnly {
 			line = trace.AppendComment(line[:0], r.Frame(), since(t), text)
+			write()
+		}
+	}
+	r.OnCall = func(c pcap.Call) {
+		if !f.InfoOnly {
+			line = trace.AppendCall(line[:0], r.Frame(), since(c.Time), c.Text)
 			write()
 		}
 	}

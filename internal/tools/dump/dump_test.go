@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/testkit/talk"
 	"verbena/internal/tools/cli"
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/roce"
@@ -169,5 +170,23 @@ func TestDumpShowsCommentsAndMarks(t *testing.T) {
 	}
 	if short, _, _ := run(t, nil, "--info-only", path); strings.Contains(short, "comment") || strings.Count(short, "\n") != 3 {
 		t.Errorf("info only:\n%s", short)
+	}
+}
+
+// Verbs calls have lines of their own, quoted, and are frames.
+func TestDumpShowsCalls(t *testing.T) {
+	c := talk.New(t)
+	c.Call("level=DEBUG msg=ibv_post_send wr_id=7 note=\x1b[31m", false)
+	c.Send(roce.RCSendOnly, 5, 8)
+	capture := c.Bytes()
+	for _, o := range []struct {
+		args, want string
+		lines      int
+	}{{"-", `    1    0.000000 call: "level=DEBUG msg=ibv_post_send wr_id=7 note=\x1b[31m"` + "\n    2    0.000001 192.0.2.1 → 192.0.2.2 RRoCE", 2},
+		{"- --info-only", "    2    0.000000 192.0.2.1 → 192.0.2.2 RRoCE", 1}} {
+		out, errOut, status := run(t, bytes.NewReader(capture), strings.Fields(o.args)...)
+		if status != cli.ExitOK || !strings.HasPrefix(out, o.want) || strings.Count(out, "\n") != o.lines {
+			t.Errorf("%s: status %d, %s\n%s", o.args, status, errOut, out)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type options struct {
 	devices string
 	capture string
 	ring    string
+	calls   bool
 	faults  string
 	noLocal bool
 	debug   bool
@@ -62,9 +63,9 @@ name is verbena-PID.pcapng, in this directory. 'verbena stat dump PID' fetches t
 It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (the folder of the files that a kernel driver would show in /sys/class/infiniband and
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
-VERBENA_PCAP_RING, VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG, VERBENA_LOG. VALGRIND_OPTS and
-TSAN_OPTIONS get an option each, so that these tools see the program's errors and
-none of the libraries'.`,
+VERBENA_PCAP_RING, VERBENA_PCAP_CALLS, VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG,
+VERBENA_LOG. VALGRIND_OPTS and TSAN_OPTIONS get an option each, so that these tools see
+the program's errors and none of the libraries'.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --device iwarp rping -s -a 127.0.0.1
@@ -95,6 +96,8 @@ none of the libraries'.`,
 	fs.StringVar(&o.ring, "pcap-ring", "",
 		"keep the newest packets, of `SIZE` bytes such as 64M, and write them when a completion "+
 			"fails, on SIGUSR1, or by 'verbena stat dump'")
+	fs.BoolVar(&o.calls, "pcap-calls", false,
+		"write verbs calls and completions into the capture too, for 'verbena view'")
 	fs.StringVar(&o.faults, "faults", "",
 		"inject faults into the packets sent: `SPEC` is "+
 			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
@@ -139,6 +142,9 @@ func (o *options) check(env environment) error {
 	}
 	if _, err := recorder.ParseSize(size); size != "" && err != nil {
 		return cli.Usagef("%s: %w", ringBy, err)
+	}
+	if o.calls && o.captureFile() == "" && size == "" && env.get(captureVariable) == "" {
+		return cli.Usagef("--pcap-calls: there is no capture; give --pcap or --pcap-ring")
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)

@@ -56,6 +56,7 @@ const (
 	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults
 	captureVariable = "VERBENA_PCAP"
 	ringVariable    = "VERBENA_PCAP_RING" // recorder.ParseSize
+	callsVariable   = "VERBENA_PCAP_CALLS"
 
 	logVariable        = "VERBENA_LOG"        // core.NewLog
 	congestionVariable = "VERBENA_CONGESTION" // congestion.ParseAlgorithm
@@ -82,6 +83,9 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 		e = e.set(ringVariable, o.ring)
 	} else if o.capture != "" { // of all packets, whatever a command around this keeps
 		e = e.unset(ringVariable)
+	}
+	if o.calls {
+		e = e.set(callsVariable, "1")
 	}
 	if file := o.captureFile(); file != "" {
 		file, err := perProcess(file)

@@ -106,6 +106,29 @@ func TestRingVariables(t *testing.T) {
 	}
 }
 
+// --pcap-calls needs a capture, of this command or of one around it.
+func TestCallsNeedACapture(t *testing.T) {
+	for _, c := range []struct {
+		o   options
+		env environment
+		ok  bool
+	}{
+		{options{calls: true}, nil, false},
+		{options{calls: true, capture: "x.pcapng"}, nil, true},
+		{options{calls: true, ring: "1M"}, nil, true},
+		{options{calls: true}, environment{"VERBENA_PCAP=/z"}, true},
+		{options{calls: true}, environment{"VERBENA_PCAP_RING=1M"}, true},
+	} {
+		if err := c.o.check(c.env); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "--pcap-calls: there is no capture") {
+			t.Errorf("%+v in %q: %v", c.o, c.env, err)
+		}
+		after, err := c.o.variables(c.env, "/p", "/r")
+		if err != nil || after.get("VERBENA_PCAP_CALLS") != "1" {
+			t.Errorf("%+v: %q, %v", c.o, after, err)
+		}
+	}
+}
+
 // A link has no packets for --pcap and --faults.
 func TestLinkHasNoPackets(t *testing.T) {
 	if err := device.ConfigureLinks("shm:" + t.TempDir()); err != nil {

@@ -35,6 +35,8 @@ func addOps(r *rows, list []timeline.Op) []string {
 	r.u32("ops", "packets", n, func(i int) uint32 { return list[i].Packets })
 	r.u32("ops", "repeated", n, func(i int) uint32 { return list[i].Repeated })
 	r.u32("ops", "waited", n, func(i int) uint32 { return list[i].Waited })
+	r.u32("ops", "posted", n, func(i int) uint32 { return list[i].Posted })
+	r.u32("ops", "completed", n, func(i int) uint32 { return list[i].Completed })
 	r.u32("ops", "reason", n, func(i int) uint32 { return numbers[list[i].Reason] })
 	r.u8("ops", "operation", n, func(i int) uint8 { return uint8(list[i].Operation) })
 	r.u8("ops", "status", n, func(i int) uint8 { return uint8(list[i].Status) })

@@ -39,8 +39,8 @@ written to a temporary file, which xdg-open opens where there is a desktop. Roun
 trip and window are those that the sender has put into its capture as comments
 (see --pcap), else they are measured by acknowledgements.
 
---log adds the verbs calls and completions of a log, as "verbena run --log debug"
-writes it. FILE - is standard input.`,
+Verbs calls that the capture has (see --pcap-calls) stand beside the operations. --log
+adds those of a log, as "verbena run --log debug" writes it. FILE - is standard input.`,
 		Example: `  verbena run --pcap f.pcapng PROGRAM
   verbena view f.pcapng
   verbena view --summary f.pcapng

@@ -288,6 +288,48 @@ func TestPageOfAHostileCapture(t *testing.T) {
 	}
 }
 
+// withCalls returns a conversation whose first operation has its calls, and one with a text.
+func withCalls(t *testing.T, text string) *timeline.Timeline {
+	c := talk.New(t)
+	c.Call("level=INFO msg=ibv_create_qp qp.qpn=0x000011", false)
+	c.Call("level=DEBUG msg=ibv_post_send qpn=0x000011 wr_id=7 opcode=SEND bytes=10 note="+text, false)
+	c.Send(roce.RCSendOnly, 1, 10)
+	c.Ack(1)
+	c.Call("level=WARN msg=completion qpn=0x000011 wr_id=7 status="+text, true)
+	return read(t, "calls.pcapng", c.Bytes())
+}
+
+// TestPageShowsCallsOfOperations: the calls of the capture are marked at an operation's span, and
+// in the detail of its packets, as text whatever they have.
+func TestPageShowsCallsOfOperations(t *testing.T) {
+	b := open(t, withCalls(t, strconv.Quote(markup)))
+	if s := stateOf(b); s.Drawn["posted"] != 1 || s.Drawn["completed"] != 1 || s.Drawn["calls"] == 0 {
+		t.Errorf("%+v", s)
+	}
+	b.Eval("verbenaView.view(-5000, 5000)", nil)
+	if s := stateOf(b); s.Drawn["calls"] != 3 {
+		t.Errorf("%+v", s)
+	}
+	var at struct{ X, Y float64 }
+	b.Eval("verbenaView.place(0)", &at)
+	b.Click(at.X, at.Y)
+	b.Eval("new Promise(f => { const look = () => document.querySelector('#fields h3') ? f() : setTimeout(look, 5); look(); })", nil)
+	got := text(b, "#fields")
+	for _, want := range []string{"posted 1 µs before: ibv_post_send qpn=0x000011 wr_id=7 opcode=SEND", "completed 1 µs after: completion qpn=0x000011 wr_id=7 status=" + markup} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	var found struct {
+		Hacked bool
+		Images int
+	}
+	b.Eval("({Hacked: 'hacked' in window, Images: document.images.length})", &found)
+	if found.Hacked || found.Images != 0 {
+		t.Errorf("markup of a call has become the page's: %+v", found)
+	}
+}
+
 // TestPolicyHolds: the page could not load or run anything else, if something tried.
 func TestPolicyHolds(t *testing.T) {
 	tl := read(t, "x", talk.Lossy(t))

@@ -13,6 +13,8 @@ const (
 	blockSection   = 0x0a0d0d0a
 	blockInterface = 1
 	blockPacket    = 6 // "enhanced"
+	// BlockJournal is an entry of systemd's journal: see Call.
+	BlockJournal = 9
 )
 
 // Codes of options. Some have another meaning in each type of block.
@@ -96,9 +98,6 @@ func beginPacket(b []byte, t time.Time, n int) []byte {
 	return order.AppendUint32(b, uint32(n)) // on the link
 }
 
-// packetHead is the number of bytes that beginPacket appends.
-const packetHead = 28
-
 // endPacket appends the part behind the frame of the block that begins at start: a comment and the
 // direction, unless that is empty or unknown, and the block's length.
 func endPacket(b []byte, start int, d Direction, comment string) []byte {
@@ -121,7 +120,7 @@ func endPacket(b []byte, start int, d Direction, comment string) []byte {
 
 var padding [3]byte
 
-// packetTime returns the time of a packet's block from its first packetHead bytes.
+// packetTime returns the time of a packet's block from its part before the frame.
 func packetTime(b []byte) time.Time {
 	return time.Unix(0, int64(uint64(order.Uint32(b[12:]))<<32|uint64(order.Uint32(b[16:]))))
 }

@@ -25,8 +25,10 @@ type Ring struct {
 	oldest uint64 // guarded by mu: where the oldest block begins, of all bytes since the start
 	end    uint64 // guarded by mu: where the newest ends
 	blocks int    // guarded by mu: between them
+	calls  int    // guarded by mu: of these blocks
 	held   bool   // guarded by mu: there are Contents
 	missed int    // guarded by mu: packets that came meanwhile
+	absent int    // guarded by mu: calls that came meanwhile
 }
 
 // NewRing returns a Ring of some bytes, at least MinRing. Wireshark shows device as the name of the
@@ -87,6 +89,9 @@ func (r *Ring) keepLocked(b []byte, err error) error {
 		r.read(head[:], r.oldest)
 		r.oldest += uint64(order.Uint32(head[4:]))
 		r.blocks--
+		if order.Uint32(head[:]) == BlockJournal {
+			r.calls--
+		}
 	}
 	at := r.end % uint64(len(r.mem))
 	n := copy(r.mem[at:], b)
@@ -106,7 +111,7 @@ func (r *Ring) read(b []byte, from uint64) {
 // packet after that has a comment that says how many there were.
 type Contents struct {
 	Packets int
-	Span    time.Duration // from the first packet to Hold
+	Span    time.Duration // from the first packet or call to Hold
 
 	ring   *Ring
 	parts  [2][]byte
@@ -119,13 +124,13 @@ func (r *Ring) Hold() *Contents {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held = true
-	c := &Contents{Packets: r.blocks, ring: r, header: appendHeader(nil, r.device)}
+	c := &Contents{Packets: r.blocks - r.calls, ring: r, header: appendHeader(nil, r.device)}
 	if r.blocks == 0 {
 		return c
 	}
-	var head [packetHead]byte
+	var head [callHead]byte
 	r.read(head[:], r.oldest)
-	c.Span = max(time.Since(packetTime(head[:])), 0)
+	c.Span = max(time.Since(blockTime(head[:])), 0)
 	size := uint64(len(r.mem))
 	from, to := r.oldest%size, r.end%size
 	if from < to {

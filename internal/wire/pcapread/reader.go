@@ -33,6 +33,10 @@ const (
 // Reader yields the RoCEv2 datagrams of a capture and, on request, all others
 // and the TCP segments, in which iWARP may be.
 type Reader struct {
+	// OnCall is called for each verbs call of the capture, within NextPacket and in the file's
+	// order. Frame is the call's number then. Nil: calls are passed over.
+	OnCall func(c pcap.Call)
+
 	source source
 	closer io.Closer
 	frames int
@@ -70,9 +74,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, ErrFormat
 	}
+	out := &Reader{}
 	var s source
 	if binary.BigEndian.Uint32(magic) == pcapngMagic {
-		s, err = pcapgo.NewNgReader(b,
+		s, err = pcapgo.NewNgReader(&journal{in: b, entry: out.entry},
 			pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	} else {
 		s, err = pcapgo.NewReader(b)
@@ -80,7 +85,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
 	}
-	return &Reader{source: s}, nil
+	out.source = s
+	return out, nil
 }
 
 // Next returns the next datagram sent to the RoCEv2 port. The error is io.EOF
@@ -150,7 +156,19 @@ func (r *Reader) read() (data []byte, ci gopacket.CaptureInfo, comment string, w
 	return data, ci, "", way, err
 }
 
-// Frame returns the number of the frame that Next returned last, from 1.
+// entry takes an entry of a journal, which is a frame to Wireshark.
+func (r *Reader) entry(b []byte) {
+	r.frames++
+	if r.OnCall == nil {
+		return
+	}
+	if c, ok := pcap.ParseCall(b); ok {
+		r.OnCall(c)
+	}
+}
+
+// Frame returns the number of the frame that Next returned last, from 1. Blocks of systemd's
+// journal count, as they do in Wireshark.
 func (r *Reader) Frame() int { return r.frames }
 
 // Close closes the file that Open opened.

@@ -109,6 +109,18 @@ const opText = o => {
   return s;
 };
 
+// opCalls tells when an operation was posted and when it completed, if the capture has the calls.
+const opCalls = o => {
+  const before = ops.posted[o], after = ops.completed[o], lines = [];
+  if (before !== none) {
+    lines.push(`posted ${duration(ops.start[o] - meta.calls[before].time)} before: ${meta.calls[before].text}`);
+  }
+  if (after !== none) {
+    lines.push(`completed ${duration(meta.calls[after].time - ops.end[o])} after: ${meta.calls[after].text}`);
+  }
+  return lines.map(l => '\n' + l).join('');
+};
+
 // onWire returns the PSN of a number, which counts from the first of its end.
 const onWire = (ofB, n) => {
   const c = meta.conns[conn], bits = c.protocol === 'TRP' || c.protocol === 'iWARP' ? 32 : 24;

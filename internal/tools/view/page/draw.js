@@ -369,10 +369,22 @@ function drawWindow(p) {
   g.fillText(b > a ? 'of the sender' : 'in flight', 8, p.top + p.height / 2 + 8);
 }
 
+// opCall draws when an operation was posted, or completed, with a line to its span's end.
+const opCall = (c, end, y, colour) => {
+  if (c === none) return 0;
+  const px = x(meta.calls[c].time);
+  g.strokeStyle = meta.calls[c].failed ? colours.refusal : colour;
+  g.beginPath();
+  g.moveTo(px, y + 1); g.lineTo(px, y + 12); g.moveTo(px, y + 6.5); g.lineTo(end, y + 6.5);
+  g.stroke();
+  return 1;
+};
+
 let opBoxes = [];
 function drawOps(p) {
   frame(p);
   opBoxes = [];
+  drawn.posted = drawn.completed = 0;
   const [lo, hi] = meta.conns[conn].ops, lanes = Math.max(1, Math.floor((p.height - 4) / 16)), ends = new Array(lanes).fill(-1e9);
   clip(p, () => {
     g.font = '10px system-ui, sans-serif';
@@ -391,6 +403,8 @@ function drawOps(p) {
       g.globalAlpha = 1;
       g.strokeStyle = ops.repeated[o] ? colours.repeated : ops.waited[o] ? colours.rnr : g.fillStyle;
       if (w > 4 || odd) g.strokeRect(x0 + .5, y + .5, w - 1, 12);
+      drawn.posted += opCall(ops.posted[o], x0, y, colours.sent);
+      drawn.completed += opCall(ops.completed[o], x1, y, colours.response);
       const left = Math.max(x0, gutter);
       if (x1 - left > 46) {
         g.fillStyle = colours.text;

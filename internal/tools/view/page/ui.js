@@ -119,7 +119,10 @@ const select = async i => {
   const f = packets.flags[i];
   box.append(element('div', packetText(i)));
   box.firstChild.style.whiteSpace = 'pre-wrap';
-  if (packets.op[i] !== none) box.append(element('div', opText(packets.op[i])));
+  if (packets.op[i] !== none) {
+    box.append(element('div', opText(packets.op[i]) + opCalls(packets.op[i])));
+    box.lastChild.style.whiteSpace = 'pre-wrap';
+  }
   let layer = '', dl;
   for (const [l, name, text] of list) {
     if (l !== layer) {
@@ -185,7 +188,7 @@ const showTip = (px, py) => {
   const i = nearest(px, py), o = i < 0 ? opAt(px, py) : -1, c = i < 0 && o < 0 ? callAt(px, py) : -1;
   tip.hidden = i < 0 && o < 0 && c < 0;
   if (tip.hidden) return;
-  tip.textContent = i >= 0 ? packetText(i) : o >= 0 ? opText(o) : `${duration(meta.calls[c].time)}\n${meta.calls[c].text}`;
+  tip.textContent = i >= 0 ? packetText(i) : o >= 0 ? opText(o) + opCalls(o) : `${duration(meta.calls[c].time)}\n${meta.calls[c].text}`;
   const box = canvas.getBoundingClientRect(), stage = byId('stage').getBoundingClientRect();
   tip.style.left = Math.min(px + 14, width - 330) + 'px';
   tip.style.top = (py + box.top - stage.top + 14) + 'px';

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"verbena/internal/wire/pcap"
+)
+
+// madeCall is a call that a process has written into its own capture.
+type madeCall struct {
+	file   int
+	at     time.Time
+	failed bool
+	list   []attribute
+}
+
+// call takes a call of the current file.
+func (b *builder) call(c pcap.Call) {
+	if list := textAttributes(c.Text); list != nil && len(b.calls) < maxCalls {
+		b.calls = append(b.calls, madeCall{b.file, c.Time, c.Failed, list})
+	}
+}
+
+// finishCalls adds the calls of all files to the Timeline, and finds those of operations.
+func (b *builder) finishCalls() {
+	slices.SortStableFunc(b.calls, func(x, y madeCall) int { return x.at.Compare(y.at) })
+	queues := map[queueKey]*sendQueue{}
+	for _, m := range b.calls {
+		c, _ := b.t.callOf(m.list, m.file)
+		if c.Name == "" {
+			continue
+		}
+		c.Time, c.Failed = m.at.Sub(b.t.Start).Nanoseconds(), m.failed
+		c.Time = min(max(c.Time, -maxSpan), maxSpan)
+		if c.Name == pcap.CallsMissing {
+			for k, q := range queues {
+				q.broken = q.broken || k.file == m.file
+			}
+		}
+		queueOf(queues, m).take(&m, uint32(len(b.t.Calls)))
+		b.t.Calls = append(b.t.Calls, c)
+	}
+	for _, c := range b.t.Conns {
+		switch c.Protocol {
+		case protoRC, protoUC, protoXRC: // the others' operations have no known order
+			b.t.match(c, false, queues[queueKey{c.File, c.A.QPN}])
+			b.t.match(c, true, queues[queueKey{c.File, c.B.QPN}])
+		}
+	}
+}
+
+// queueKey names a queue pair of the process that wrote a file.
+type queueKey struct {
+	file int
+	qpn  uint32
+}
+
+// sendQueue has the work requests of a queue pair in the order in which they were posted.
+type sendQueue struct {
+	created bool // in the capture, which then has all its work requests
+	broken  bool // their order is not that of the operations
+	posts   []post
+	next    int             // the first post that may complete
+	recvs   map[string]bool // identifiers of receives
+}
+
+// post is a posted work request.
+type post struct {
+	call, completed uint32
+	id              string
+	operation       Operation
+	local           bool // it sends nothing
+	signaled        bool
+	bytes           uint64
+}
+
+// queueOf returns the queue pair that a call is about.
+func queueOf(queues map[queueKey]*sendQueue, m madeCall) *sendQueue {
+	text := m.get("qpn")
+	if text == "" {
+		text = m.get("qp.qpn")
+	}
+	n, err := strconv.ParseUint(text, 0, 24)
+	if err != nil {
+		return &sendQueue{}
+	}
+	key := queueKey{m.file, uint32(n)}
+	if queues[key] == nil {
+		queues[key] = &sendQueue{recvs: map[string]bool{}}
+	}
+	return queues[key]
+}
+
+func (m *madeCall) get(name string) string {
+	i := slices.IndexFunc(m.list, func(a attribute) bool { return a.name == name })
+	if i < 0 {
+		return ""
+	}
+	return m.list[i].value
+}
+
+// workOf has the operations of work requests by the name of their opcode.
+var workOf = map[string]Operation{"RDMA_WRITE": OpWrite, "RDMA_WRITE_WITH_IMM": OpWrite,
+	"SEND": OpSend, "SEND_WITH_IMM": OpSend, "SEND_WITH_INV": OpSend, "RDMA_READ": OpRead,
+	"ATOMIC_CMP_AND_SWP": OpAtomic, "ATOMIC_FETCH_AND_ADD": OpAtomic, "FLUSH": OpFlush,
+	"ATOMIC_WRITE": OpAtomicWrite}
+
+// take follows a call of the queue pair.
+func (q *sendQueue) take(m *madeCall, call uint32) {
+	switch m.get("msg") {
+	case "ibv_create_qp":
+		// The number of a destroyed one may be given again.
+		*q = sendQueue{created: !m.failed, broken: q.created || q.broken,
+			recvs: map[string]bool{}}
+	case "ibv_modify_qp":
+		// A reset drops the work requests that were not sent.
+		q.broken = q.broken || m.get("qp.state") == "RESET" && len(q.posts) > 0
+	case "ibv_post_recv":
+		if q.created {
+			q.recvs[m.get("wr_id")] = true
+		}
+	case "ibv_post_send":
+		if m.failed || !q.created {
+			return
+		}
+		o, sends := workOf[m.get("opcode")]
+		bytes, _ := strconv.ParseUint(m.get("bytes"), 10, 64)
+		q.posts = append(q.posts, post{call: call, completed: None, id: m.get("wr_id"),
+			operation: o, local: !sends, signaled: m.get("signaled") != "false", bytes: bytes})
+	case "completion":
+		q.complete(m, call)
+	}
+}
+
+// complete finds the work request of a completion. Completions come in the order of the work
+// requests.
+func (q *sendQueue) complete(m *madeCall, call uint32) {
+	id, success := m.get("wr_id"), m.get("status") == "success"
+	if success && strings.HasPrefix(m.get("opcode"), "RECV") || !success && q.recvs[id] {
+		return
+	}
+	for i := q.next; i < len(q.posts); i++ {
+		if p := &q.posts[i]; p.id == id && (p.signaled || !success) {
+			p.completed, q.next = call, i+1
+			return
+		}
+	}
+}
+
+// match finds the calls of an end's operations. It ends at the first operation that does not fit
+// its work request, as the capture may lack packets.
+func (t *Timeline) match(c *Conn, ofB bool, q *sendQueue) {
+	if q == nil || !q.created || q.broken {
+		return
+	}
+	var ops []*Op
+	for i := c.OpRange[0]; i < c.OpRange[1]; i++ {
+		if t.Ops[i].OfB == ofB {
+			ops = append(ops, &t.Ops[i])
+		}
+	}
+	slices.SortStableFunc(ops, func(x, y *Op) int { return cmp.Compare(x.first, y.first) })
+	for i, p := range q.posts {
+		switch {
+		case p.local:
+			continue
+		case len(ops) == 0, ops[0].Operation != p.operation, ops[0].Start < t.Calls[p.call].Time,
+			ops[0].Status == Done && sized(p.operation) && ops[0].Bytes != p.bytes:
+			return
+		}
+		ops[0].Posted, ops[0].Completed = p.call, q.posts[i].completed
+		if len(ops) > 1 && ops[1].first != ops[0].end {
+			return
+		}
+		ops = ops[1:]
+	}
+}
+
+// sized reports whether the bytes of an operation are those of its work request.
+func sized(o Operation) bool { return o == OpWrite || o == OpSend || o == OpRead }
