@@ -5,10 +5,16 @@
 package cabitest
 
 import (
+	"context"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 // TestRing: a failed completion of a C program writes its newest packets, once for both ends and
@@ -48,5 +54,47 @@ func TestRingSignal(t *testing.T) {
 				t.Errorf("%s, %s: %v\n%s", how, name, err, complaints)
 			}
 		}
+	}
+}
+
+// TestCallsInACapture: the calls of a C program are in its capture, and need one.
+func TestCallsInACapture(t *testing.T) {
+	program := compile(t, "verbs_mw")
+	lib, _ := libDir()
+	dir := t.TempDir()
+	env := []string{"LD_LIBRARY_PATH=" + lib, "VERBENA_PCAP_CALLS=1", "VERBENA_PCAP=" + filepath.Join(dir, "x-%p.pcapng")}
+	outputOf(t, program, env, "127.0.0.1")
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(files) == 0 {
+		t.Fatal("no capture")
+	}
+	calls := map[string]int{}
+	for _, file := range files {
+		r, err := pcapread.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		r.OnCall = func(c pcap.Call) {
+			_, name, _ := strings.Cut(c.Text, "msg=")
+			name, _, _ = strings.Cut(name, " ")
+			calls[name]++
+		}
+		for err == nil {
+			_, _, err = r.NextPacket()
+		}
+		if err != io.EOF {
+			t.Error(err)
+		}
+	}
+	if calls["ibv_create_qp"] == 0 || calls["ibv_post_send"] == 0 || calls["completion"] == 0 {
+		t.Errorf("%v", calls)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "127.0.0.1")
+	cmd.Env = append(os.Environ(), env[:2]...)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "VERBENA_PCAP_CALLS: capture calls") {
+		t.Errorf("without a capture: %v\n%s", err, out)
 	}
 }
