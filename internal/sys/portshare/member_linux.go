@@ -107,8 +107,7 @@ func (m *member) Socket(addr netip.Addr) (*udp.Socket, error) {
 			return nil, err
 		}
 	}
-	m.reading(s)
-	return s, nil
+	return s, m.reading(s)
 }
 
 // given asks the keeper for a socket.
@@ -193,14 +192,21 @@ func (m *member) Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
 	return err
 }
 
-// reading makes a socket take our datagrams, from the first request on.
-func (m *member) reading(s *udp.Socket) {
+// reading makes a socket take our datagrams, from the first request on. It fails once the member
+// has left: Close closes the socket, and the descriptor may be the application's then.
+func (m *member) reading(s *udp.Socket) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.role == left {
+		return errClosed
+	}
 	m.passMu.Lock()
 	defer m.passMu.Unlock()
 	if !slices.Contains(m.read, s) && m.lock.intact() {
 		m.read = append(m.read, s)
 		pass(s, m.pass)
 	}
+	return nil
 }
 
 func (m *member) Dropped() (n uint64) {

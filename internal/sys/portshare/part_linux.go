@@ -65,8 +65,7 @@ func (m *member) Part(addr netip.Addr, part int) (*udp.Socket, error) {
 		s.Close()
 		return nil, errClosed
 	}
-	m.reading(s)
-	return s, nil
+	return s, m.reading(s)
 }
 
 func (m *member) SteerPart(addr netip.Addr, part int) error {

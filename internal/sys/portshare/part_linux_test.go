@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
+	"verbena/internal/sys/udp"
 )
 
 // sendToParts sends count datagrams to each part of a process's slot.
@@ -149,5 +150,27 @@ func TestOlderKeeperHasNoParts(t *testing.T) {
 	e.conn.Close()
 	if claim := e.welcome(kindClaim); len(claim.Parts) > 0 {
 		t.Errorf("the next keeper is told of parts %v", claim.Parts)
+	}
+}
+
+// A member that has left sets no filter on its sockets: their descriptors may be another file's.
+func TestLeftMemberKeepsItsHandsOff(t *testing.T) {
+	_, joined := joinEphemeral(t)
+	m := joined.(*member)
+	s, err := udp.Listen(netip.MustParseAddr("127.0.0.1"), 0, udp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	m.sockets[s.LocalAddr().Addr()] = s
+	m.mu.Unlock()
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.reading(s); err != errClosed || len(m.read) > 0 {
+		t.Errorf("%v, %d sockets read", err, len(m.read))
+	}
+	if _, err := m.Socket(s.LocalAddr().Addr()); err != errClosed {
+		t.Errorf("a socket of a member that has left: %v", err)
 	}
 }

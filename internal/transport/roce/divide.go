@@ -19,8 +19,9 @@ import (
 //	Lane 0 ─ Port of the address ◄── numbers of the other parts
 //	Lane 1 ─ Port of a part      ◄── numbers of part 1
 //
-// No packet is lost or overtaken. The kernel steers to the new socket from one moment on, which
-// nobody reads until the old one has been empty since.
+// No packet is lost or overtaken by a division. The kernel steers to the new socket from one moment
+// on, which nobody reads until the old one has been empty since. When a keeper is replaced, the
+// first socket has the packets of all parts for a while, and some may be overtaken.
 
 // division is the state of a Port that may be divided.
 type division struct {
