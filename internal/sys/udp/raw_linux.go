@@ -242,6 +242,19 @@ func (s *Socket) SetReceiveBuffer(bytes int) error {
 	return nil
 }
 
+// minTrueSize is less than Linux counts for any packet in a receive buffer: its sk_buff and
+// skb_shared_info take more.
+const minTrueSize = 512
+
+// MaxQueued returns a bound of the messages that the receive buffer can hold.
+func (s *Socket) MaxQueued() int {
+	bytes, err := unix.GetsockoptInt(s.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		bytes = 2 * bufferBytes // Linux doubles what is asked for
+	}
+	return bytes / minTrueSize
+}
+
 func knowsSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }

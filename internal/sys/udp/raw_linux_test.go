@@ -152,3 +152,27 @@ func TestNoAllocation(t *testing.T) {
 		}
 	}
 }
+
+// A receive buffer full of the shortest datagrams holds no more than MaxQueued.
+func TestMaxQueued(t *testing.T) {
+	addr := netip.MustParseAddr("127.0.0.1")
+	rx, tx := listen(t, addr, Options{BufferBytes: 64 << 10}), listen(t, addr, Options{})
+	most := rx.MaxQueued()
+	for range most + 100 {
+		writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{{1}}})
+	}
+	b, queued := NewRxBatch(), 0
+	for {
+		n, err := rx.ReadBatch(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		queued += n
+	}
+	if queued > most || queued < most/4 {
+		t.Errorf("%d datagrams were queued, MaxQueued is %d", queued, most)
+	}
+}

@@ -14,6 +14,9 @@ const haveRaw = false
 
 func (s *Socket) listenRaw(netip.AddrPort, Options) error { return errors.ErrUnsupported }
 
+// MaxQueued returns a bound of the messages that the receive buffer can hold.
+func (s *Socket) MaxQueued() int { return bufferBytes }
+
 // rxHeaders are empty where datagrams are read one at a time.
 type rxHeaders struct{}
 

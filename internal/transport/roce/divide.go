@@ -79,17 +79,17 @@ func (t *Transport) addPart(addr netip.Addr, s *udp.Socket, lanes engine.LaneSet
 	return t.addPort(addr, s, group{}, nil, lanes)
 }
 
-// maxDrain bounds the reads of drain: packets for other parts come on.
-const maxDrain = 1 << 14
-
 // drain returns when all packets that have come by now are handled. It waits for the threads that
-// read: their packets come first.
+// read: their packets come first. Packets for other parts come on, so it ends with as many as the
+// socket can have held.
 func (p *Port) drain() {
-	for range maxDrain {
+	for left := p.raw.MaxQueued(); left > 0; {
 		p.rxMu.Lock()
-		if p.pollUnlock(false) == 0 {
+		n := p.pollUnlock(false)
+		if n == 0 {
 			return
 		}
+		left -= n
 	}
 }
 

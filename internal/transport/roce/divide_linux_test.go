@@ -14,7 +14,9 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
+	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
 	"verbena/internal/testkit/rig"
 )
 
@@ -157,5 +159,39 @@ func TestSoloPortIsNotDivided(t *testing.T) {
 	}
 	if n := len(b.Node.Eng.Probe().Inputs()); n != 1 {
 		t.Errorf("%d sockets", n)
+	}
+}
+
+// flooded is a socket that always has another message.
+type flooded struct {
+	faultcap.Socket
+	read int
+}
+
+func (f *flooded) ReadBatch(b *udp.RxBatch) (int, error) {
+	b.Clear()
+	at := f.LocalAddr()
+	b.Add(udp.Message{Data: []byte("no packet"), Src: at, Dst: at.Addr()})
+	f.read++
+	return 1, nil
+}
+
+// A division handles what the socket can have held, however few messages a read returns. It ends
+// although more come.
+func TestDrainOfFloodedPort(t *testing.T) {
+	_, b := laneNodes(t, 1)
+	p := port(t, b[0].Node)
+	p.rxMu.Lock()
+	own := p.sock
+	flood := &flooded{Socket: own}
+	p.sock = flood
+	p.rxMu.Unlock()
+	p.drain()
+	p.rxMu.Lock()
+	p.sock = own
+	read := flood.read
+	p.rxMu.Unlock()
+	if most := p.raw.MaxQueued(); read < most {
+		t.Errorf("%d messages are handled, of %d that the socket can hold", read, most)
 	}
 }
