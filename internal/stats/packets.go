@@ -22,8 +22,9 @@ const (
 	// packetsTimeout bounds the time for which a client that reads slowly keeps the ring from
 	// taking packets, and others from answers.
 	packetsTimeout = 10 * time.Second
-	// packetsPiece is sent at once, between looks at the time.
-	packetsPiece = 1 << 18
+	// packetsPiece is sent at once, between looks at the time: the system waits anew for the room
+	// of each 32 KiB or so.
+	packetsPiece = 1 << 15
 	// maxHeadBytes bounds the line before the packets.
 	maxHeadBytes = 1 << 10
 )
@@ -43,12 +44,13 @@ func asksForPackets(conn io.ReadWriteCloser) bool {
 }
 
 // sendPackets sends the contents of a ring.
-func sendPackets(conn io.ReadWriteCloser, ring func() *pcap.Contents) error {
+func sendPackets(conn io.Writer, ring func() *pcap.Contents) error {
 	c := ring()
 	defer c.Release()
-	err := json.NewEncoder(conn).Encode(Packets{c.Packets, c.Bytes(), c.Span})
+	out := &pieces{conn, time.Now().Add(packetsTimeout)}
+	err := json.NewEncoder(out).Encode(Packets{c.Packets, c.Bytes(), c.Span})
 	if err == nil {
-		_, err = c.WriteTo(&pieces{conn, time.Now().Add(packetsTimeout)})
+		_, err = c.WriteTo(out)
 	}
 	return err
 }
@@ -61,13 +63,11 @@ type pieces struct {
 
 func (p *pieces) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
-		now := time.Now()
-		if now.After(p.end) {
+		left := time.Until(p.end)
+		if left <= 0 {
 			return n, os.ErrDeadlineExceeded
 		}
-		if d, ok := p.conn.(interface{ SetWriteDeadline(time.Time) error }); ok {
-			_ = d.SetWriteDeadline(now.Add(replyTimeout)) // on Linux the socket has its own
-		}
+		limitWrite(p.conn, min(left, replyTimeout))
 		var k int
 		k, err = p.conn.Write(b[n:min(n+packetsPiece, len(b))])
 		n += k

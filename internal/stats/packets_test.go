@@ -135,6 +135,45 @@ func TestStrangeClients(t *testing.T) {
 	h.Release()
 }
 
+// A client that reads slowly does not keep the process from its end.
+func TestSlowDumpEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(shortDir(t), "run")
+	r := ringOf(t, 300)
+	s, err := Serve(dir, "77-1", func() Snapshot { return Snapshot{PID: 1} }, r.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("unix", filepath.Join(dir, "77-1"+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, packetsRequest)
+	in := bufio.NewReader(c)
+	for range 2 { // the snapshot, and what comes behind
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := make(chan struct{})
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	tick := time.NewTicker(replyTimeout / 5)
+	defer tick.Stop()
+	for range 8 { // and much of the ring is left
+		select {
+		case <-closed:
+			return
+		case <-tick.C:
+			io.CopyN(io.Discard, in, 80<<10)
+		}
+	}
+	t.Error("Close waits for the client")
+}
+
 // A server that ends in the middle leaves a short file, which the client knows.
 func TestDumpCutShort(t *testing.T) {
 	dir := shortDir(t)

@@ -4,6 +4,7 @@ package stats
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,6 +31,10 @@ type Server struct {
 	recordMu sync.Mutex
 	record   *record   // guarded by recordMu; nil without one, and once the process has ended
 	kept     time.Time // guarded by recordMu: when the record's snapshot was begun
+
+	clientMu sync.Mutex
+	client   io.ReadWriteCloser // guarded by clientMu: the one that is answered; else nil
+	closed   bool               // guarded by clientMu
 }
 
 // Serve starts to answer with snapshot's result, on a socket in dir, which it makes if need be;
@@ -78,6 +83,10 @@ func (s *Server) answer() {
 		if err != nil {
 			return
 		}
+		if !s.begin(conn) {
+			conn.Close()
+			return
+		}
 		// The record comes first: after a kill it is no older than the last answer.
 		now := s.keep()
 		// A client that went away, or does not read, misses its answer.
@@ -85,7 +94,34 @@ func (s *Server) answer() {
 		if err == nil && s.ring != nil && asksForPackets(conn) {
 			_ = sendPackets(conn, s.ring)
 		}
-		conn.Close()
+		s.end(conn)
+	}
+}
+
+// begin notes the client, which Close shuts off. It is false after that.
+func (s *Server) begin(conn io.ReadWriteCloser) bool {
+	s.clientMu.Lock()
+	defer s.clientMu.Unlock()
+	if !s.closed {
+		s.client = conn
+	}
+	return !s.closed
+}
+
+func (s *Server) end(conn io.Closer) {
+	s.clientMu.Lock()
+	defer s.clientMu.Unlock()
+	s.client = nil
+	conn.Close() // under the lock: its descriptor may be another one's then
+}
+
+// shut ends the answer to a client, however slowly it reads.
+func (s *Server) shut() {
+	s.clientMu.Lock()
+	defer s.clientMu.Unlock()
+	s.closed = true
+	if s.client != nil {
+		shutdown(s.client)
 	}
 }
 
@@ -109,14 +145,15 @@ func (s *Server) Stirred() { s.recorder.stir() }
 // Withdraw removes the socket, for a process that is about to end without Close.
 func (s *Server) Withdraw() { os.Remove(s.path) }
 
-// Close stops answering and removes the socket. No call of the snapshot
-// function is under way when it returns.
+// Close stops answering and removes the socket. It ends an answer that a client reads slowly.
+// No call of the snapshot function is under way when it returns.
 func (s *Server) Close() error {
 	s.Withdraw()
 	s.recorder.end()
 	if !s.listener.end() {
 		return nil
 	}
+	s.shut()
 	s.done.Wait()
 	return s.listener.close()
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"verbena/internal/sys/fdtrack"
 )
@@ -48,14 +49,32 @@ func (l *listener) accept() (io.ReadWriteCloser, error) {
 		fd, _, err := syscall.Accept4(l.fd, syscall.SOCK_CLOEXEC)
 		switch err {
 		case nil:
-			timeout := syscall.NsecToTimeval(int64(replyTimeout))
-			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &timeout)
-			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &timeout)
+			setTimeout(fd, syscall.SO_SNDTIMEO, replyTimeout)
+			setTimeout(fd, syscall.SO_RCVTIMEO, replyTimeout)
 			return os.NewFile(uintptr(fd), l.path), nil // one that blocks is not polled
 		case syscall.EINTR, syscall.ECONNABORTED:
 		default:
 			return nil, os.NewSyscallError("accept4", err)
 		}
+	}
+}
+
+func setTimeout(fd, option int, d time.Duration) {
+	timeout := syscall.NsecToTimeval(int64(max(d, time.Microsecond))) // 0 is for ever
+	_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, option, &timeout)
+}
+
+// limitWrite bounds the wait for room of the next Write.
+func limitWrite(conn io.Writer, d time.Duration) {
+	if f, ok := conn.(*os.File); ok {
+		setTimeout(int(f.Fd()), syscall.SO_SNDTIMEO, d)
+	}
+}
+
+// shutdown has reads and writes of a connection end, those under way too.
+func shutdown(conn io.Closer) {
+	if f, ok := conn.(*os.File); ok {
+		_ = syscall.Shutdown(int(f.Fd()), syscall.SHUT_RDWR)
 	}
 }
 

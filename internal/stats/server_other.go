@@ -35,6 +35,20 @@ func (l *listener) accept() (io.ReadWriteCloser, error) {
 	return conn, err
 }
 
+// limitWrite bounds the next Write.
+func limitWrite(conn io.Writer, d time.Duration) {
+	if c, ok := conn.(net.Conn); ok {
+		c.SetWriteDeadline(time.Now().Add(d))
+	}
+}
+
+// shutdown has reads and writes of a connection end, those under way too.
+func shutdown(conn io.Closer) {
+	if c, ok := conn.(net.Conn); ok {
+		c.SetDeadline(time.Unix(1, 0))
+	}
+}
+
 // end has accept fail.
 func (l *listener) end() bool {
 	fdtrack.RemoveConn(l.unix)
