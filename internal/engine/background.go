@@ -49,6 +49,7 @@ type background struct {
 	collected uint64            // of the goroutine alone: arrival.collects, when it last looked
 	absent    bool              // of the goroutine alone: sleeping threads did not answer the bell
 	rounds    uint              // of the goroutine alone: of run
+	usage     usage             // of the goroutine alone: when leaveToReaders last looked
 
 	woken atomic.Bool // the application was given an event since the last read
 }
@@ -183,10 +184,14 @@ func (g *background) leaveToPollers(now monotime.Time) {
 // for cores it does so for longer, and takes no core from a thread at the end. A thread that
 // computes would lose the rest of its slice and so come again sooner, between two messages.
 func (g *background) leaveToReaders(now monotime.Time) {
-	before, known := cputime.Used()
-	preempted := cputime.Preemptions()
 	shortest := 2 * g.backoff
-	d := g.pollers.next(shortest)
+	d, looks := shortest, g.pollers.looks(now)
+	if looks {
+		d = g.pollers.next(shortest)
+		if now.Sub(g.usage.at) > 2*napsPerLook*shortest { // it did not nap since, but slept
+			g.usage = usageAt(now)
+		}
+	}
 	if d > shortest {
 		runtime.LockOSThread()
 		cputime.Yielding(func() { g.sleepUntil(now, now.Add(d)) })
@@ -194,11 +199,24 @@ func (g *background) leaveToReaders(now monotime.Time) {
 	} else {
 		g.sleepUntil(now, now.Add(d))
 	}
-	after, _ := cputime.Used()
-	end := monotime.Now()
-	if known {
-		g.pollers.slept(end, end.Sub(now), after-before, cputime.Preemptions() != preempted)
+	if looks {
+		last := g.usage
+		g.usage = usageAt(monotime.Now())
+		g.pollers.slept(g.usage.at, g.usage.at.Sub(last.at), g.usage.used-last.used,
+			g.usage.preemptions != last.preemptions)
 	}
+}
+
+// A usage holds the processor time and the preemptions of the process up to some time.
+type usage struct {
+	at          monotime.Time
+	used        monotime.Duration // 0 if the system does not report it
+	preemptions uint64
+}
+
+func usageAt(now monotime.Time) usage {
+	used, _ := cputime.Used()
+	return usage{now, used, cputime.Preemptions()}
 }
 
 // leaveToSleepers leaves an arrival to threads that wait for it, which were woken too. It reports

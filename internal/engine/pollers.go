@@ -21,6 +21,7 @@ type pollers struct {
 	last    monotime.Time     // when that was; 0: no thread polls
 	waited  monotime.Time     // when the process last waited for a core; 0: never
 	nap     monotime.Duration // the next nap; 0: the shortest
+	naps    uint              // calls of looks
 }
 
 // there reports whether a thread polls. left is set if a thread has stopped polling since the last
@@ -54,10 +55,25 @@ func (p *pollers) slept(now monotime.Time, d, used monotime.Duration, preempted 
 		p.waited = now
 	}
 	ran = used >= d-d/4
-	if ran || p.waited == 0 || now.Sub(p.waited) > policy.PollersGone {
+	if ran || !p.waits(now) {
 		p.nap = 0
 		return ran
 	}
 	p.nap = min(2*p.nap, policy.MaxNap)
 	return false
 }
+
+// waits reports whether the process has just waited for a core.
+func (p *pollers) waits(now monotime.Time) bool {
+	return p.waited != 0 && now.Sub(p.waited) <= policy.PollersGone
+}
+
+// looks reports whether the next nap beside threads that sleep is to end with a call of slept. The
+// kernel adds up the times of all threads for that: some 200 µs in a process of a thousand.
+func (p *pollers) looks(now monotime.Time) bool {
+	p.naps++
+	return p.waits(now) || p.naps%napsPerLook == 0
+}
+
+// napsPerLook is the number of naps for a call of slept in a process that does not wait for cores.
+const napsPerLook = 8

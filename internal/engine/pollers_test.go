@@ -107,6 +107,33 @@ func TestNapsAreShortInAProcessThatSleeps(t *testing.T) {
 	}
 }
 
+// Beside threads that sleep the goroutine asks the kernel about all threads after each nap only
+// while the process waits for cores.
+func TestNapsOfAProcessThatHasCoresAreSeldomLookedAt(t *testing.T) {
+	var p pollers
+	now := monotime.Time(1)
+	naps := func(n int) (looks int) {
+		for range n {
+			now = now.Add(policy.Nap)
+			if p.looks(now) {
+				looks++
+			}
+		}
+		return looks
+	}
+	if got := naps(10 * napsPerLook); got != 10 {
+		t.Errorf("%d looks in %d naps, want 10", got, 10*napsPerLook)
+	}
+	p.slept(now, policy.Nap, 0, true)
+	n := int(policy.PollersGone / policy.Nap)
+	if got := naps(n); got != n {
+		t.Errorf("%d looks in %d naps of a process that waits for cores", got, n)
+	}
+	if got := naps(10 * napsPerLook); got != 10 {
+		t.Errorf("%d looks in %d naps long after that, want 10", got, 10*napsPerLook)
+	}
+}
+
 // stoppedEngine returns an engine whose background goroutine has ended. The test takes its part.
 func stoppedEngine(t *testing.T) *Engine {
 	t.Helper()
