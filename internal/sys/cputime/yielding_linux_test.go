@@ -44,6 +44,42 @@ func TestYieldingLeavesThePolicy(t *testing.T) {
 	}
 }
 
+// An ordinary user may raise the niceness of a thread that sleeps, and not lower it again. The
+// thread has its policy again after that.
+func TestYieldingLeavesANicenessThatRose(t *testing.T) {
+	runtime.LockOSThread() // and ends with the thread, which loses its privileges
+	if policy, _ := attr(t); policy != unix.SCHED_NORMAL {
+		t.Skip("the test runs by another policy than the usual one")
+	}
+	_, nice := attr(t)
+	if nice > 18 {
+		nice = 18
+		if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), int(nice)); err != nil {
+			t.Skipf("the test runs with a niceness that cannot rise: %v", err)
+		}
+	}
+	if unix.Geteuid() == 0 {
+		const nobody = 65534
+		if _, _, err := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); err != 0 {
+			t.Skipf("the test cannot become an ordinary user: %v", err)
+		}
+	}
+	called := false
+	Yielding(func() {
+		called = true
+		if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), int(nice)+1); err != nil {
+			t.Error(err)
+		}
+		if p, _ := attr(t); p != unix.SCHED_BATCH {
+			t.Errorf("policy %d inside, want %d", p, unix.SCHED_BATCH)
+		}
+	})
+	if p, n := attr(t); !called || p != unix.SCHED_NORMAL || n != nice+1 {
+		t.Errorf("called %v; policy %d and niceness %d after it, want %d and %d", called, p, n,
+			unix.SCHED_NORMAL, nice+1)
+	}
+}
+
 // A thread with another policy keeps it.
 func TestYieldingLeavesAnotherPolicy(t *testing.T) {
 	runtime.LockOSThread()
