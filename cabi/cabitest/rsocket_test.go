@@ -78,7 +78,7 @@ func TestRsocketDefaults(t *testing.T) {
 }
 
 // TestDatagramPeersAreBounded: a socket of datagrams forgets the peer that it has had no use for
-// since the longest time. Any host may send to it.
+// since the longest time. It forgets senders that were never answered first, as any host may send.
 func TestDatagramPeersAreBounded(t *testing.T) {
 	runProgram(t, compile(t, "peers_forgotten", "-D_GNU_SOURCE", "-DPEERS_MAX=4", "-I../include"))
 }

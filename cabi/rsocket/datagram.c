@@ -445,6 +445,7 @@ int rs_datagram_new(int domain, struct rs_socket **s)
 	rs_socket_init(&d->s, &ops, domain, SOCK_DGRAM);
 	pthread_mutex_init(&d->send_mu, NULL);
 	TAILQ_INIT(&d->used);
+	TAILQ_INIT(&d->strangers);
 	d->may_receive = d->may_send = true;
 	d->send_buffer = defaults->send_buffer;
 	d->receive_buffer = defaults->receive_buffer;

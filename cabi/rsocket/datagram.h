@@ -71,6 +71,7 @@ enum rs_peer_state {
 struct rs_peer {
 	struct rs_peer *next; /* in its bucket */
 	TAILQ_ENTRY(rs_peer) used;
+	bool stranger; /* the application has never sent to it */
 	union rs_addr addr;
 	struct rs_ud *ud;
 	enum rs_peer_state state;
@@ -97,7 +98,7 @@ struct rs_datagram {
 
 	struct rs_ud *uds;
 	struct rs_peer *peers[RS_PEER_BUCKETS];
-	TAILQ_HEAD(, rs_peer) used; /* all peers, the longest idle one first */
+	TAILQ_HEAD(rs_peers, rs_peer) used, strangers; /* the longest idle one first */
 	unsigned peer_count;
 	union rs_addr connected; /* family 0: not connected */
 
@@ -137,10 +138,11 @@ int rs_ud_send(struct rs_peer *peer, struct rs_cursor *from);
 /* peer.c */
 
 /*
- * Returns the peer at addr, made if there is none. NULL: errno. The socket may forget the peer by
- * the next call.
+ * Returns the peer at addr, made if there is none: one to which the application sends, or one from
+ * which a datagram came. NULL: errno. The socket may forget the peer by the next call.
  */
 struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr);
+struct rs_peer *rs_peer_from(struct rs_datagram *d, const union rs_addr *addr);
 /* Notes the number of the peer's queue pair, which the peer has sent. */
 void rs_peer_told(struct rs_datagram *d, struct rs_peer *peer, uint32_t qpn);
 /* Takes the events of path resolution. The service calls it. */

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bounds the peers that a socket remembers: any host may send to it. */
+/*
+ * Bounds the peers that a socket remembers: any host may send to it. Senders to which the
+ * application never sent are forgotten first, as their addresses may be forged.
+ */
 #ifndef PEERS_MAX /* a test has a smaller one */
 #define PEERS_MAX 65536
 #endif
@@ -62,6 +65,12 @@ static int local_addr(struct rs_datagram *d, const union rs_addr *peer, union rs
 	return error;
 }
 
+/* Returns the list that the peer is in. */
+static struct rs_peers *list_of(struct rs_datagram *d, const struct rs_peer *peer)
+{
+	return peer->stranger ? &d->strangers : &d->used;
+}
+
 static void forget(struct rs_datagram *d, struct rs_peer *peer)
 {
 	struct rs_peer **p = bucket(d, &peer->addr);
@@ -69,7 +78,7 @@ static void forget(struct rs_datagram *d, struct rs_peer *peer)
 	while (*p != peer)
 		p = &(*p)->next;
 	*p = peer->next;
-	TAILQ_REMOVE(&d->used, peer, used);
+	TAILQ_REMOVE(list_of(d, peer), peer, used);
 	d->peer_count--;
 	if (peer->resolver)
 		rdma_destroy_id(peer->resolver);
@@ -78,15 +87,23 @@ static void forget(struct rs_datagram *d, struct rs_peer *peer)
 	free(peer);
 }
 
-struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
+static void forget_one(struct rs_datagram *d)
+{
+	struct rs_peer *peer = TAILQ_FIRST(&d->strangers);
+
+	forget(d, peer ? peer : TAILQ_FIRST(&d->used));
+}
+
+static struct rs_peer *find(struct rs_datagram *d, const union rs_addr *addr, bool stranger)
 {
 	struct rs_peer **first = bucket(d, addr), *peer;
 	union rs_addr local;
 
 	for (peer = *first; peer; peer = peer->next) {
 		if (rs_same_addr(&peer->addr, addr)) {
-			TAILQ_REMOVE(&d->used, peer, used);
-			TAILQ_INSERT_TAIL(&d->used, peer, used);
+			TAILQ_REMOVE(list_of(d, peer), peer, used);
+			peer->stranger = peer->stranger && stranger;
+			TAILQ_INSERT_TAIL(list_of(d, peer), peer, used);
 			return peer;
 		}
 	}
@@ -99,14 +116,25 @@ struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
 	if (!peer)
 		return NULL;
 	if (d->peer_count >= PEERS_MAX)
-		forget(d, TAILQ_FIRST(&d->used));
+		forget_one(d);
 	peer->addr = *addr;
+	peer->stranger = stranger;
 	peer->ud = ud;
 	peer->next = *first;
 	*first = peer;
-	TAILQ_INSERT_TAIL(&d->used, peer, used);
+	TAILQ_INSERT_TAIL(list_of(d, peer), peer, used);
 	d->peer_count++;
 	return peer;
+}
+
+struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
+{
+	return find(d, addr, false);
+}
+
+struct rs_peer *rs_peer_from(struct rs_datagram *d, const union rs_addr *addr)
+{
+	return find(d, addr, true);
 }
 
 /*
@@ -208,5 +236,5 @@ void rs_peer_events(struct rs_datagram *d)
 void rs_peers_free(struct rs_datagram *d)
 {
 	while (d->peer_count)
-		forget(d, TAILQ_FIRST(&d->used));
+		forget_one(d);
 }

@@ -94,7 +94,7 @@ void rs_udp_receive(struct rs_datagram *d)
 			return; /* no more datagrams, or an ICMP error that connect(2) would report */
 		if ((size_t)n > sizeof(packet) || !read_header(packet, (size_t)n, &from, &h))
 			continue;
-		struct rs_peer *peer = rs_peer_at(d, &from);
+		struct rs_peer *peer = rs_peer_from(d, &from);
 
 		if (!peer)
 			continue;
