@@ -64,9 +64,8 @@ func entryLeft(list []ib.SGE, off uint32) int {
 	for i := range list {
 		if n := list[i].Length; off < n {
 			return int(n - off)
-		} else {
-			off -= n
 		}
+		off -= list[i].Length
 	}
 	return 0
 }
