@@ -82,7 +82,8 @@ func (e environment) options() (*core.Options, error) {
 		if err != nil {
 			return nil, misconfigured{fmt.Errorf("VERBENA_PCAP_RING: %w", err)}
 		}
-		o.Ring = &recorder.Options{Bytes: bytes, File: e.ringFile, Tell: tell, Signal: onSignal}
+		o.Ring = &recorder.Options{Bytes: bytes, File: e.ringFile, Tell: tell, Signal: onSignal,
+			Wrote: wrote}
 	} else if e.capture != "" {
 		o.Capture = capture().Open
 	}

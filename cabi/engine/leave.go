@@ -39,6 +39,9 @@ func leave() {
 	core.Retire() // last: it may wait for another process
 }
 
+// wrote has an exiting process wait for the rest of a file.
+func wrote() { C.vb_exit_works() }
+
 var flushing sync.Once
 
 // flushEvery bounds the part of a capture that a killed application loses; one that exits loses

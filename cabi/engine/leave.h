@@ -12,6 +12,8 @@ enum vb_exit {
 	VB_EXIT_DONE /* the engine has finished */
 };
 
+/* Tells an exiting thread that the engine makes progress: it waits on. */
+void vb_exit_works(void);
 void vb_exit_becomes(uint32_t state);
 /* Returns when the exit has left a state. */
 void vb_exit_leaves(uint32_t state);

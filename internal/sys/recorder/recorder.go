@@ -5,6 +5,7 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,6 +31,10 @@ const (
 	mostBursts = 16
 	// mostNames bounds the search for a name that is not taken.
 	mostNames = 10000
+	// pieceBytes are written between calls of Wrote.
+	pieceBytes = 1 << 20
+	// partSuffix ends the name of a file that is not whole yet.
+	partSuffix = ".part"
 )
 
 // Options of a Recorder.
@@ -38,6 +43,8 @@ type Options struct {
 	File  string // the first one to write; others get numbers before its extension
 	// Tell prints a line for the user.
 	Tell func(line string)
+	// Wrote is called after each piece of a file. nil: nobody waits for a long one.
+	Wrote func()
 	// Signal calls a function for each signal that asks for a file, until stop is called. nil:
 	// there is no signal.
 	Signal func(f func()) (stop func())
@@ -189,25 +196,69 @@ func (r *Recorder) write(reason string) string {
 		name, reason)
 }
 
-// create writes the packets to the first file of the names that is not there yet.
+// create writes the packets to the first file of the names that is not there yet. It gets its name
+// when it is whole: without the newest packets it explains nothing.
 func (r *Recorder) create(c *pcap.Contents) (name string, err error) {
+	var f io.WriteCloser
+	part, err := r.firstFree(partSuffix, func(name string) (err error) {
+		f, err = fdtrack.CreateNew(name)
+		return err
+	})
+	if err != nil {
+		return part, err
+	}
+	defer os.Remove(part)
+	_, err = c.WriteTo(progress{f, r.opt.Wrote})
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return part, fmt.Errorf("%s: %w", part, err)
+	}
+	return r.firstFree("", func(name string) error { return give(part, name) })
+}
+
+// give gives a file a name that is not taken.
+func give(part, name string) error {
+	err := os.Link(part, name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := fdtrack.CreateNew(name) // a file system without links: take the name first
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Rename(part, name)
+}
+
+// firstFree calls take with the names of files, until it does not fail because a file is there.
+func (r *Recorder) firstFree(suffix string, take func(name string) error) (name string, err error) {
 	for n := 1; n <= mostNames; n++ {
-		name = Name(r.opt.File, n)
-		f, err := fdtrack.CreateNew(name)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
+		name = Name(r.opt.File, n) + suffix
+		if err = take(name); !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
-		if _, err = c.WriteTo(f); err == nil {
-			return name, f.Close()
-		}
-		f.Close()
-		os.Remove(name) // without the newest packets it explains nothing
-		return name, fmt.Errorf("%s: %w", name, err)
 	}
 	return name, fmt.Errorf("%d files of this name are there, the last is %s", mostNames, name)
+}
+
+// progress calls wrote after each Write.
+type progress struct {
+	io.Writer
+	wrote func()
+}
+
+func (p progress) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var k int
+		k, err = p.Writer.Write(b[n:min(n+pieceBytes, len(b))])
+		n += k
+		if p.wrote != nil {
+			p.wrote()
+		}
+	}
+	return n, err
 }
 
 // Name returns the name of the nth file, from 1: x.pcapng, x-2.pcapng, …

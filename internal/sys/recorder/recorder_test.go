@@ -153,6 +153,30 @@ func TestCompletionAfterEvent(t *testing.T) {
 	}
 }
 
+// A file has its name when it is whole. Its writer tells the progress.
+func TestFileIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.pcapng")
+	var during []string
+	r, _, _ := start(t, file, Options{Wrote: func() {
+		all, _ := filepath.Glob(filepath.Join(dir, "*"))
+		during = append(during, all...)
+	}})
+	r.Ask("asked")
+	r.Flush()
+	if len(during) == 0 {
+		t.Error("no progress")
+	}
+	for _, name := range during {
+		if name != file+partSuffix {
+			t.Errorf("%s is there before it is whole", name)
+		}
+	}
+	if all, _ := filepath.Glob(filepath.Join(dir, "*")); len(all) != 1 || packets(t, file) != 1 {
+		t.Errorf("%q", all)
+	}
+}
+
 // A file that was asked for before Close is written, and none later.
 func TestClose(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "noext")
