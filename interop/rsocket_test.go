@@ -57,6 +57,38 @@ func TestRstreamBetweenGuests(t *testing.T) {
 	})
 }
 
+// TestGoStreams has package rsocket exchange messages with rdma-core's rstream, which verifies
+// them.
+func TestGoStreams(t *testing.T) {
+	const port, count = 7471, 100
+	w := newWire(t, guest.UML)
+	for _, length := range []int{64, 1000, 100000} {
+		w.exchange(t, fmt.Sprintf("%d_bytes", length), func(t *testing.T, p pair) {
+			ours := func(command string, length, count int) string {
+				return fmt.Sprintf("%s -kind roce %s %v %d %d %d", filepath.Join(programs, "peer"), command, p.server.IPv4(), port, length, count)
+			}
+			theirs := fmt.Sprintf("stdbuf -oL rstream -p %d -I %d -C 1 -S %d -T b -T v ", port, count, length)
+			if isOurs(p.server) {
+				server := guest.Start(t, p.server, exchangeLimit, ours("echo", 0, 0))
+				server.Expect("listening")
+				client := guest.Start(t, p.client, exchangeLimit, theirs+fmt.Sprintf("-s %v", p.server.IPv4()))
+				client.Succeed()
+				client.Expect("custom")
+				server.Succeed()
+				server.Expect(fmt.Sprintf("echoed %d", 16+count*length))
+				return
+			}
+			server := guest.Start(t, p.server, exchangeLimit, theirs+fmt.Sprintf("-b %v", p.server.IPv4()))
+			server.Expect("name +bytes")
+			client := guest.Start(t, p.client, exchangeLimit, ours("exchange", length, count))
+			client.Succeed()
+			client.Expect(fmt.Sprintf("exchanged %d", count))
+			server.Succeed()
+			server.Expect("custom")
+		})
+	}
+}
+
 // TestRiostream writes into the other end's memory: riomap(3), riowrite(3).
 func TestRiostream(t *testing.T) {
 	w := newWire(t, guest.UML)

@@ -2,7 +2,8 @@
 
 // Command peer does one operation on the memory of another process over a reliable connection, by
 // rdmacm and verbs. It has the command line and the output of the program in rdmacore, which
-// describes them. So either can stand on either side of a test.
+// describes them. So either can stand on either side of a test. "echo" and "exchange" are streams
+// of package rsocket, which stand beside rdma-core's rstream.
 package main
 
 import (
@@ -24,7 +25,8 @@ import (
 const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | receive ADDR PORT " +
 	"BYTES SEED DELAY | " +
 	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED " +
-	"write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv"
+	"write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv | " +
+	"echo ADDR PORT 0 0 | exchange ADDR PORT BYTES COUNT"
 
 // Options before the command, of our side alone.
 var (
@@ -73,6 +75,10 @@ func run(ctx context.Context, args []string) error {
 		}
 		return serve(ctx, addr, bytes, uint32(seed),
 			&receiver{delay: time.Duration(delay) * time.Millisecond})
+	case args[0] == "echo" && len(args) == 5:
+		return echo(addr)
+	case args[0] == "exchange" && len(args) == 5:
+		return exchange(ctx, addr, bytes, int(seed))
 	case args[0] == "connect" && len(args) == 6:
 		return connect(ctx, addr, bytes, uint32(seed), args[5])
 	}
