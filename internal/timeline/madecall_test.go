@@ -78,7 +78,7 @@ func TestCallsOfOperations(t *testing.T) {
 			c.Call("level=DEBUG msg=ibv_post_recv device=d qpn=0x000011 wr_id=3 bytes=9", false)
 			story(c)
 			completed(c, `wr_id=1 status="remote access error"`, true)
-			completed(c, `wr_id=3 status="work request flushed"`, false) // of which queue?
+			completed(c, `wr_id=3 status="work request flushed"`, false) // the queue is not known
 		}, "1/1 2/- 3/-"},
 		"not from the start": {func(c *talk.Capture) { posted(c, false, "wr_id=7"+write); story(c) }, "-/- -/- -/-"},
 		"another operation":  {func(c *talk.Capture) { posted(c, true, "wr_id=7"+write, "wr_id=8"+write); story(c) }, "7/- -/- -/-"},
