@@ -5,16 +5,21 @@
 package examples
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The example of gRPC is a module of its own: its tests are those of gRPC over streams of RDMA.
 func TestGRPC(t *testing.T) {
+	const limit = 3 * time.Minute // to download, or to build, on a slow machine
 	inModule := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Dir = "grpc"
 		return cmd.CombinedOutput()
 	}
