@@ -170,7 +170,8 @@ func TestPrometheus(t *testing.T) {
 	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address,
+		"--web.console.templates="+filepath.Dir(console), "--web.console.libraries="+filepath.Join(filepath.Dir(program), "../share/doc/prometheus/examples/console_libraries"))
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
@@ -190,20 +191,29 @@ func TestPrometheus(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) // it starts, and scrapes
 		}
 	}
+	page, err := get(t.Context(), "http://"+address+"/consoles/"+filepath.Base(console))
+	if err != nil || !strings.Contains(string(page), "prom_console.js") {
+		t.Errorf("the console is %s, %v", page, err)
+	}
+}
+
+// get returns the body of an answer.
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
 }
 
 // query returns the number of series that a query has.
 func query(ctx context.Context, address, expr string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/query?query="+url.QueryEscape(expr), nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
+	b, err := get(ctx, "http://"+address+"/api/v1/query?query="+url.QueryEscape(expr))
 	if err != nil {
 		return 0, err
 	}
