@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "front.h"
 #include "fork.h"
+#include "pd.h"
 #include "query.h"
+#include "share.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_
 	struct vb_device *device = vb_device_of(ibv);
 	struct vb_context *c;
 	struct ibv_context *ctx;
-	int async[2] = { -1, -1 };
+	int async[2] = { -1, -1 }, err;
 
 	if (!ibv) {
 		errno = EINVAL;
@@ -29,14 +31,14 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_
 	if (!c)
 		return NULL;
 	ctx = &c->verbs.context;
-	ctx->cmd_fd = -1;
+	c->device = device;
 	if (pipe2(async, O_CLOEXEC))
 		goto fail;
-	/* No command goes through this descriptor, but programs pass it on and poll it. */
-	ctx->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (ctx->cmd_fd < 0)
+	err = vb_share_open(c);
+	if (err) {
+		errno = err;
 		goto fail;
-	c->device = device;
+	}
 	c->async_write_fd = async[1];
 	ctx->async_fd = async[0];
 	ctx->device = ibv;
@@ -54,8 +56,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_
 	return ctx;
 fail:
 	if (async[0] >= 0) {
-		int err = errno;
-
+		err = errno;
 		close(async[0]);
 		close(async[1]);
 		errno = err;
@@ -77,7 +78,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_close_device, (struct ibv_context *ctx), (ctx))
 		engine->ctx_close(c->handle);
 	close(ctx->async_fd);
 	close(c->async_write_fd);
-	close(ctx->cmd_fd);
+	vb_share_close(c);
+	vb_pd_free_left(c);
 	pthread_mutex_destroy(&ctx->mutex);
 	vb_device_put(c->device);
 	free(c);

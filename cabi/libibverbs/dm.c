@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device memory: ibv_alloc_dm(3), ibv_memcpy_to_dm(3), ibv_memcpy_from_dm(3). The device is the
- * process, so its memory is ordinary memory. Programs reach it by these functions and by regions.
+ * Device memory: ibv_alloc_dm(3), ibv_memcpy_to_dm(3), ibv_memcpy_from_dm(3), ibv_import_dm(3). The
+ * device is the process, so its memory is ordinary memory, in the file that the context's table has.
+ * Programs reach it by these functions and by regions.
  */
 #include "dm.h"
 #include "pd.h"
 #include "query.h"
+#include "share.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Copies are of whole words, as other devices demand. */
@@ -48,22 +51,34 @@ static VB_RETURNS_ERRNO(copy_from,
 	return err;
 }
 
-/* Allocates zeroed pages: other memory of the program does not share them. */
-static char *pages(size_t length, unsigned log_align)
+/* Returns the length of whole pages: other memory of the program does not share them. */
+static uint64_t rounded(uint64_t length)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), align = (size_t)1 << log_align;
-	void *at;
-	int err;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	if (align < page)
-		align = page;
-	length = (length + page - 1) & ~(page - 1);
-	err = posix_memalign(&at, align, length);
-	if (err) {
-		errno = err;
+	return (length + page - 1) & ~(page - 1);
+}
+
+/* Returns a structure for memory at a place in the context's file, or NULL and errno. */
+static struct vb_dm *at_place(struct ibv_context *ctx, const struct vb_engine *engine,
+			      uint64_t place, uint64_t length, unsigned log_align)
+{
+	struct vb_dm *dm = calloc(1, sizeof(*dm));
+
+	if (!dm)
+		return NULL;
+	dm->at = vb_share_map(ctx, place, rounded(length), log_align);
+	if (!dm->at) {
+		free(dm);
 		return NULL;
 	}
-	return memset(at, 0, length);
+	dm->engine = engine;
+	dm->length = length;
+	dm->place = place;
+	dm->dm.context = ctx;
+	dm->dm.memcpy_to_dm = copy_to;
+	dm->dm.memcpy_from_dm = copy_from;
+	return dm;
 }
 
 VB_RETURNS_POINTER(struct ibv_dm *, vb_alloc_dm,
@@ -71,6 +86,7 @@ VB_RETURNS_POINTER(struct ibv_dm *, vb_alloc_dm,
 {
 	struct ibv_device_attr_ex limits;
 	const struct vb_engine *engine;
+	struct vb_share memory = {0};
 	struct vb_dm *dm;
 	vb_handle handle;
 	int err;
@@ -81,23 +97,48 @@ VB_RETURNS_POINTER(struct ibv_dm *, vb_alloc_dm,
 		err = EINVAL;
 	else
 		err = attr->comp_mask ? EOPNOTSUPP : vb_enter(ctx, &engine, &handle);
+	if (!err)
+		err = vb_share_grow(ctx, rounded(attr->length), &memory.addr);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
-	dm = calloc(1, sizeof(*dm));
+	dm = at_place(ctx, engine, memory.addr, attr->length, attr->log_align_req);
 	if (!dm)
 		return NULL;
-	dm->at = pages(attr->length, attr->log_align_req);
-	if (!dm->at) {
-		free(dm);
+	memory.length = attr->length;
+	memory.log_align = attr->log_align_req;
+	dm->dm.handle = vb_share_add(ctx, VB_SHARE_DM, &memory);
+	return &dm->dm;
+}
+
+/* The same memory as that of the handle. */
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_dm *, ibv_import_dm,
+	(struct ibv_context *ctx, uint32_t handle), (ctx, handle))
+{
+	struct ibv_device_attr_ex limits;
+	const struct vb_engine *engine;
+	struct vb_share memory;
+	vb_handle opened;
+	struct vb_dm *dm;
+	int err = ctx ? vb_share_find(ctx, handle, VB_SHARE_DM, &memory) : EINVAL;
+
+	if (!err) {
+		vb_device_attr(vb_context_of(ctx)->device, &limits);
+		if (!memory.length || memory.length > limits.max_dm_size ||
+		    memory.log_align > 63 || !(limits.max_dm_size >> memory.log_align))
+			err = EINVAL;
+	}
+	if (!err)
+		err = vb_enter(ctx, &engine, &opened);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
-	dm->engine = engine;
-	dm->length = attr->length;
-	dm->dm.context = ctx;
-	dm->dm.memcpy_to_dm = copy_to;
-	dm->dm.memcpy_from_dm = copy_from;
+	dm = at_place(ctx, engine, memory.addr, memory.length, memory.log_align);
+	if (!dm)
+		return NULL;
+	dm->dm.handle = handle;
 	return &dm->dm;
 }
 
@@ -112,16 +153,35 @@ int vb_dm_use(struct vb_dm *dm)
 	return 0;
 }
 
+/* Ends the memory in this process, unless regions have it: 0 or an errno. */
+static int end(struct vb_dm *dm)
+{
+	unsigned none = 0;
+
+	if (!atomic_compare_exchange_strong(&dm->regions, &none, VB_DM_FREED))
+		return EBUSY;
+	munmap(dm->at, rounded(dm->length));
+	return 0;
+}
+
 VB_RETURNS_ERRNO(vb_free_dm, (struct ibv_dm *ibdm), (ibdm))
 {
 	struct vb_dm *dm = (struct vb_dm *)ibdm;
-	unsigned none = 0;
+	int err = dm ? end(dm) : EINVAL;
 
-	if (!dm)
-		return EINVAL;
-	if (!atomic_compare_exchange_strong(&dm->regions, &none, VB_DM_FREED))
-		return EBUSY;
-	free(dm->at);
+	if (err)
+		return err;
+	vb_share_discard(ibdm->context, dm->place, rounded(dm->length));
+	vb_share_remove(ibdm->context, ibdm->handle);
 	free(dm);
 	return 0;
+}
+
+/* The memory and its handle stay. A structure that regions need is left. */
+VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_dm, (struct ibv_dm *ibdm), (ibdm))
+{
+	struct vb_dm *dm = (struct vb_dm *)ibdm;
+
+	if (dm && !end(dm))
+		free(dm);
 }

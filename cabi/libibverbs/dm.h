@@ -11,6 +11,7 @@ struct vb_dm {
 	const struct vb_engine *engine;
 	char *at;
 	size_t length;
+	uint64_t place; /* in the file of the context (share.h) */
 	/* atomic */
 	_Atomic unsigned regions; /* number of regions of it, or VB_DM_FREED */
 };

@@ -14,6 +14,7 @@
 
 #include <net/if.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* A public function of the library, versioned in libibverbs.map. */
 #define VB_EXPORT __attribute__((visibility("default")))
@@ -74,6 +75,9 @@ static inline struct vb_device *vb_device_of(struct ibv_device *ibv)
 void vb_device_get(struct vb_device *device);
 void vb_device_put(struct vb_device *device);
 
+struct vb_share_table;
+struct vb_pd;
+
 /* -- contexts (context.c) ---------------------------------------------------- */
 
 /*
@@ -82,8 +86,13 @@ void vb_device_put(struct vb_device *device);
  */
 struct vb_context {
 	struct verbs_context verbs;
-	/* immutable */
+	/* immutable once the context is made */
 	struct vb_device *device;
+	struct vb_share_table *shares; /* share.h; its file is cmd_fd's */
+	ino_t shares_inode;
+	dev_t shares_device;
+	/* guarded by the mutex of verbs.context: domains that ibv_unimport_pd left to their users */
+	struct vb_pd *left;
 	/*
 	 * guarded by the engine's lock; the engine writes asynchronous events
 	 * into async_write_fd, whose other end is verbs.context.async_fd

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3), ibv_advise_mr(3),
- * ibv_alloc_null_mr(3), ibv_reg_dm_mr(3), ibv_reg_dmabuf_mr(3).
+ * ibv_alloc_null_mr(3), ibv_reg_dm_mr(3), ibv_reg_dmabuf_mr(3), ibv_import_mr(3).
  */
 #include "mr.h"
 #include "dm.h"
 #include "pd.h"
+#include "share.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -27,6 +28,7 @@ struct vb_region {
 	struct vb_dm *dm; /* whose memory it is, or NULL */
 	void *map;	  /* a mapping of ours, of map_length bytes, or NULL */
 	size_t map_length;
+	struct vb_share share; /* what others import */
 };
 
 /* without_hints drops the optional flags but relaxed ordering: a device may ignore them. */
@@ -62,18 +64,57 @@ static struct ibv_mr *finish(struct vb_region *region, int err)
 		errno = err;
 		return NULL;
 	}
-	region->mr.mr.handle = (uint32_t)region->mr.handle;
 	return &region->mr.mr;
+}
+
+static int start(struct vb_region *region, void *addr, uint64_t iova, unsigned access)
+{
+	struct ibv_mr *mr = &region->mr.mr;
+
+	return region->engine->mr_reg(vb_pd_handle(mr->pd), addr, mr->length, iova,
+				      without_hints(access), &region->mr.handle, &mr->lkey,
+				      &mr->rkey);
 }
 
 static struct ibv_mr *register_memory(struct vb_region *region, void *addr, uint64_t iova,
 				      unsigned access)
 {
 	struct ibv_mr *mr = &region->mr.mr;
+	int err = start(region, addr, iova, access);
 
-	return finish(region, region->engine->mr_reg(vb_pd_handle(mr->pd), addr, mr->length, iova,
-						     without_hints(access), &region->mr.handle,
-						     &mr->lkey, &mr->rkey));
+	if (!err) {
+		region->share.addr = (uintptr_t)addr;
+		region->share.length = mr->length;
+		region->share.iova = iova;
+		region->share.access = access;
+		mr->handle = vb_share_add(mr->context, VB_SHARE_MR, &region->share);
+	}
+	return finish(region, err);
+}
+
+/*
+ * Registers the memory of a region anew, where this process has it: the region has keys of its own.
+ */
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle),
+			     (pd, handle))
+{
+	struct vb_region *region;
+	struct vb_share theirs;
+	void *addr = NULL;
+	int err = pd ? vb_share_find(pd->context, handle, VB_SHARE_MR, &theirs) : EINVAL;
+
+	if (!err)
+		err = vb_share_pages(&theirs, &addr);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	region = new_region(pd, NULL, theirs.length);
+	if (!region)
+		return NULL;
+	region->fixed = 1;
+	region->mr.mr.handle = handle;
+	return finish(region, start(region, addr, theirs.iova, theirs.access));
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
@@ -250,22 +291,25 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 	}
 	ibmr->lkey = lkey;
 	ibmr->rkey = rkey;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		region->share.access = (uint32_t)access;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		ibmr->addr = addr;
 		ibmr->length = length;
+		region->share.addr = region->share.iova = (uintptr_t)addr;
+		region->share.length = length;
 	}
+	vb_share_change(ibmr->context, ibmr->handle, VB_SHARE_MR, &region->share);
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		ibmr->pd = pd;
 	return 0;
 }
 
-VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
+/* Ends a region in this process. Its handle stays. */
+static int end(struct vb_region *region)
 {
-	struct vb_region *region = (struct vb_region *)ibmr;
 	int err;
 
-	if (!ibmr)
-		return EINVAL;
 	err = region->engine->mr_dereg(region->mr.handle);
 	if (err)
 		return err;
@@ -273,8 +317,28 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 		atomic_fetch_sub(&region->dm->regions, 1);
 	if (region->map)
 		munmap(region->map, region->map_length);
+	return 0;
+}
+
+VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
+{
+	struct vb_region *region = (struct vb_region *)ibmr;
+	int err = ibmr ? end(region) : EINVAL;
+
+	if (err)
+		return err;
+	vb_share_remove(ibmr->context, ibmr->handle);
 	free(region);
 	return 0;
+}
+
+/* The handle stays valid. A region that has windows stays until the context is closed. */
+VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_mr, (struct ibv_mr *ibmr), (ibmr))
+{
+	struct vb_region *region = (struct vb_region *)ibmr;
+
+	if (ibmr && !end(region))
+		free(region);
 }
 
 /* Pages are in memory when the call returns, with IBV_ADVISE_MR_FLAG_FLUSH and without. */

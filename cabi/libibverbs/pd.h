@@ -24,7 +24,12 @@ struct vb_pd {
 	void *alloc_context;
 	/* atomic */
 	_Atomic unsigned parents; /* number of parent domains that stand for it */
+	/* guarded by the mutex of the context */
+	struct vb_pd *next; /* of those that ibv_unimport_pd left */
 };
+
+/* Frees the domains that ibv_unimport_pd left: their context is being closed. */
+void vb_pd_free_left(struct vb_context *c);
 
 static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd)
 {
