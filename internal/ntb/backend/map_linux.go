@@ -23,7 +23,8 @@ type mapped struct {
 	memory []byte
 	own    *window.Window
 	peer   window.Far
-	gone   atomic.Bool // the file became shorter
+	gone   atomic.Bool // the file became shorter, or the device was pulled
+	folder string      // of the PCI device in sysfs; empty where there is none
 	seen   uint32
 }
 
@@ -34,7 +35,7 @@ type mapped struct {
 // The file may be older than both nodes: the sessions of package channel tell. A
 // process that may write the file may also make it shorter: all calls return
 // ErrGone then. A device that is pulled out reads as ones, which no peer writes:
-// package channel takes it as gone.
+// package channel takes the link as down, and Receive finds out whether the device has gone.
 //
 // Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
 // the side.
@@ -116,6 +117,9 @@ func (l *mapped) Ring() {
 
 func (l *mapped) Receive() error {
 	l.seen = l.own.Load4(wire.OffSignal)
+	if l.seen == ones && l.folder != "" && pulled(l.folder) {
+		l.gone.Store(true)
+	}
 	if l.gone.Load() {
 		return ErrGone
 	}

@@ -61,7 +61,7 @@ func (o *Opener) take() error {
 		o.mapped, err = openFile(o.e.Path, o.e.Side)
 		return err
 	case PCI:
-		o.mapped, err = openPCI(o.e.Path, o.e.Side)
+		o.mapped, err = openPCI(pciDevices+o.e.Path, o.e.Side)
 		return err
 	case Shm:
 		return fmt.Errorf("%w: %v is a shared-memory hub", ErrConfig, o.e)

@@ -4,7 +4,10 @@ package backend
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,15 +24,32 @@ const pciDevices = "/sys/bus/pci/devices/"
 // QEMU's ivshmem device.
 const ivshmem = "0x1af4 0x1110"
 
-// openPCI opens one side of a link through BAR 2 of a PCI device.
+// ones is the value of each word of a PCI device that has been pulled out.
+//
+// PCI Express Base Specification 5.0, 2.3.2: a read that is not answered.
+const ones = 0xffffffff
+
+// pulled reports whether a PCI device answers no more: its folder in sysfs has gone, or there is no
+// vendor in its configuration space.
+func pulled(folder string) bool {
+	f, err := os.Open(filepath.Join(folder, "config"))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	var vendor [2]byte
+	_, err = io.ReadFull(f, vendor[:])
+	return err != nil || vendor == [2]byte{0xff, 0xff}
+}
+
+// openPCI opens one side of a link through BAR 2 of a PCI device, whose folder in sysfs is given.
 //
 // By itself the interrupt of a link is a write into memory, and a waiter looks again and again: the
 // doorbell registers of bridges have errata. Only QEMU's ivshmem is known to have one that can be
 // trusted; it is used where the driver vfio-pci has the device.
 //
 // Errors: as of Map, and the system's.
-func openPCI(address string, side int) (*mapped, error) {
-	folder := pciDevices + address
+func openPCI(folder string, side int) (*mapped, error) {
 	var id [2]string
 	for i, name := range []string{"vendor", "device"} {
 		b, err := fdtrack.ReadFile(filepath.Join(folder, name))
@@ -40,13 +60,17 @@ func openPCI(address string, side int) (*mapped, error) {
 	}
 	driver, _ := os.Readlink(filepath.Join(folder, "driver"))
 	if filepath.Base(driver) != "vfio-pci" {
-		return openFile(filepath.Join(folder, "resource2"), side)
+		l, err := openFile(filepath.Join(folder, "resource2"), side)
+		if err == nil {
+			l.folder = folder
+		}
+		return l, err
 	}
-	v, err := openVFIO(address)
+	v, err := openVFIO(filepath.Base(folder))
 	if err != nil {
 		return nil, err
 	}
-	l := &mapped{f: none, vfio: v}
+	l := &mapped{f: none, vfio: v, folder: folder}
 	if err := l.openVFIO(side, id[0]+" "+id[1] == ivshmem); err != nil {
 		l.Close()
 		return nil, err
