@@ -62,6 +62,17 @@ func aFrame(n int, mark byte) []byte {
 	return f
 }
 
+// receiver returns a socket that gets the frames which come by an interface.
+func receiver(t *testing.T, name string) *packet.Receiver {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	check(t, err)
+	r, err := packet.OpenReceiver(l.Attrs().Index)
+	check(t, err)
+	t.Cleanup(func() { check(t, r.Close()) })
+	return r
+}
+
 // nextFrame returns the next frame with aFrame's addresses.
 func nextFrame(t *testing.T, r *packet.Receiver) []byte {
 	t.Helper()
@@ -82,9 +93,7 @@ func TestRawPacketsAreSent(t *testing.T) {
 	if n == nil {
 		return
 	}
-	r, err := packet.OpenReceiver("b")
-	check(t, err)
-	defer r.Close()
+	r := receiver(t, "b")
 	e := newRaw(t, "roce_a")
 	for _, size := range []int{14, 60, 1514} {
 		f := aFrame(size, byte(size))
@@ -124,9 +133,7 @@ func TestRawPacketsOfNewInterface(t *testing.T) {
 	n.Add("a", "192.0.2.1/24")
 	n.Add("b", "198.51.100.1/24")
 	n.Up("a", "b")
-	r, err := packet.OpenReceiver("b")
-	check(t, err)
-	defer r.Close()
+	r := receiver(t, "b")
 	e, f := newRaw(t, "roce_a"), aFrame(60, 7)
 	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)
 	if got := nextFrame(t, r); !bytes.Equal(got, f) {
@@ -139,6 +146,32 @@ func TestRawPacketsOfNewInterface(t *testing.T) {
 	nextFrame(t, r)
 	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)
 	nextFrame(t, r)
+}
+
+// The interface of a context has another name when a queue pair is made, and another interface has
+// its name. Frames go by the interface of the context, and flows take those that arrive there.
+func TestRawPacketsOfRenamedInterface(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	r := receiver(t, "b")
+	e := newRaw(t, "roce_a", func(*verbs.QPInitAttr) {
+		n.Down("a")
+		check(t, netlink.LinkSetName(n.Link("a"), "was-a"))
+		n.AddWire("a", "c")
+		n.Up("was-a", "a", "c")
+	})
+	f := aFrame(1514, 8)
+	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)
+	if got := nextFrame(t, r); !bytes.Equal(got, f) {
+		t.Errorf("%x", got)
+	}
+	defer e.flow(ib.FlowAttr{Specs: to()}).Destroy()
+	e.recvFrame(1, 4096)
+	back := newRaw(t, "roce_b")
+	wantStatus(t, back.sendFrame(f).Status, ib.WCSuccess)
+	e.wantFrame(1, 4096, f)
 }
 
 // A frame that is too short or too long stops the send queue, until it is taken to RTS again. The

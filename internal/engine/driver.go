@@ -27,8 +27,8 @@ type QPSpec struct {
 	Config   func(qpn ib.QPN) qp.Config // called with the number
 	MTU      int                        // bytes, of the port
 	// Source returns the address that a UD queue pair sends from, by GID index.
-	Source func(index uint8) netip.AddrPort
-	NetDev string // the device's network interface; empty where it has none
+	Source    func(index uint8) netip.AddrPort
+	Interface int // number of the device's network interface; 0 where it has none
 	// Lane is that of the completion queues.
 	Lane *Lane
 	// Device is the transport's object for the device; nil where it has none.

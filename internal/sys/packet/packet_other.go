@@ -10,7 +10,7 @@ import "errors"
 type Sender struct{}
 
 // OpenSender fails.
-func OpenSender(string) (*Sender, error) { return nil, errors.ErrUnsupported }
+func OpenSender(int) (*Sender, error) { return nil, errors.ErrUnsupported }
 
 // Stale is never called.
 func (*Sender) Stale() bool { return true }
@@ -28,7 +28,7 @@ func (*Sender) Close() error { return nil }
 type Receiver struct{}
 
 // OpenReceiver fails.
-func OpenReceiver(string) (*Receiver, error) { return nil, errors.ErrUnsupported }
+func OpenReceiver(int) (*Receiver, error) { return nil, errors.ErrUnsupported }
 
 // Read is never called.
 func (*Receiver) Read() ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -28,20 +28,17 @@ type Receiver struct {
 // OpenReceiver opens a socket that gets all frames of an interface from now on.
 //
 // Errors: those of OpenSender.
-func OpenReceiver(name string) (*Receiver, error) {
-	fd, err := open(name, unix.ETH_P_ALL)
+func OpenReceiver(index int) (*Receiver, error) {
+	fd, err := open(index, unix.ETH_P_ALL)
 	if err != nil {
 		return nil, err
 	}
-	r := &Receiver{fd: fd}
-	if sa, err := unix.Getsockname(fd); err == nil {
-		r.index = sa.(*unix.SockaddrLinklayer).Ifindex
-	}
+	r := &Receiver{fd: fd, index: index}
 	r.init()
 	return r, nil
 }
 
-// prepare sets the options of a socket that is not bound yet.
+// prepare sets the options of a socket that has no protocol yet.
 func prepare(fd int, loopback bool) error {
 	if err := udp.AttachFilter(fd, incoming(loopback)); err != nil {
 		return err

@@ -3,8 +3,8 @@
 package packet
 
 import (
-	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -19,50 +19,37 @@ const mark = 0x56657262
 type Sender struct {
 	// immutable after OpenSender
 	fd    int
-	name  string
 	index int // of the interface
 }
 
-// OpenSender opens a socket for an interface.
+// OpenSender opens a socket for an interface, which has a number: its name may become another's.
 //
 // Errors: EPERM without CAP_NET_RAW; ErrNoFrames; ENODEV.
-func OpenSender(name string) (*Sender, error) {
-	fd, err := open(name, 0) // protocol 0: it receives nothing
+func OpenSender(index int) (*Sender, error) {
+	fd, err := open(index, 0) // protocol 0: it receives nothing
 	if err != nil {
 		return nil, err
 	}
 	// Before Linux 5.17 a mark needs CAP_NET_ADMIN. Without it Receivers of this interface do not
 	// get the frames.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark)
-	s := &Sender{fd: fd, name: name}
-	s.index, err = indexOf(fd, name)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &Sender{fd: fd, index: index}, nil
 }
 
-// Stale reports whether the interface has gone, or its name is another one's now.
+// Stale reports whether the interface has gone: another one may have its number.
 func (s *Sender) Stale() bool {
-	index, err := indexOf(s.fd, s.name)
-	return err != nil || index != s.index
+	at, err := bound(s.fd)
+	return err != nil || at.Ifindex != s.index
 }
 
-// open returns a packet socket of an interface for frames of a protocol of linux/if_ether.h.
-func open(name string, protocol uint16) (fd int, err error) {
+// open returns a packet socket of an interface for frames of a protocol of linux/if_ether.h. The
+// interface has Ethernet, or it is loopback, whose frames look alike.
+func open(index int, protocol uint16) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("packet socket", err)
 	}
-	index, err := ask(fd, name)
-	if err == nil && protocol == unix.ETH_P_ALL {
-		err = prepare(fd, index.loopback)
-	}
-	if err == nil {
-		err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrLinklayer{
-			Protocol: protocol<<8 | protocol>>8, Ifindex: index.number}))
-	}
-	if err != nil {
+	if err := bind(fd, index, protocol); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -70,54 +57,52 @@ func open(name string, protocol uint16) (fd int, err error) {
 	return fd, nil
 }
 
-// netif is an interface.
-type netif struct {
-	number   int
-	loopback bool
+// bind binds a socket to an interface, first without a protocol: it shows which it is then, and
+// gets no frames before it has its options.
+func bind(fd, index int, protocol uint16) error {
+	at := &unix.SockaddrLinklayer{Ifindex: index}
+	if err := unix.Bind(fd, at); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	to, err := bound(fd)
+	if err != nil {
+		return err
+	}
+	if to.Hatype != unix.ARPHRD_ETHER && to.Hatype != unix.ARPHRD_LOOPBACK {
+		return fmt.Errorf("interface %d: %w", index, ErrNoFrames)
+	}
+	if protocol == 0 {
+		return nil
+	}
+	if err := prepare(fd, to.Hatype == unix.ARPHRD_LOOPBACK); err != nil {
+		return err
+	}
+	at.Protocol = protocol<<8 | protocol>>8
+	return os.NewSyscallError("bind", unix.Bind(fd, at))
 }
 
-// ask asks for an interface of Ethernet, or loopback, whose frames look alike.
-func ask(fd int, name string) (n netif, err error) {
-	r, err := unix.NewIfreq(name)
+// bound returns the interface of a socket: its number, -1 when it has gone, and its type.
+func bound(fd int) (*unix.SockaddrLinklayer, error) {
+	sa, err := unix.Getsockname(fd)
 	if err != nil {
-		return n, err
+		return nil, os.NewSyscallError("getsockname", err)
 	}
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFHWADDR, r); err != nil {
-		return n, os.NewSyscallError("ioctl SIOCGIFHWADDR", err)
+	at, ok := sa.(*unix.SockaddrLinklayer)
+	if !ok {
+		return nil, os.NewSyscallError("getsockname", unix.ENOTSOCK) // not our descriptor any more
 	}
-	switch r.Uint16() {
-	case unix.ARPHRD_ETHER:
-	case unix.ARPHRD_LOOPBACK:
-		n.loopback = true
-	default:
-		return n, fmt.Errorf("%s: %w", name, ErrNoFrames)
-	}
-	n.number, err = indexOf(fd, name)
-	return n, err
-}
-
-// indexOf returns the number of an interface.
-func indexOf(fd int, name string) (int, error) {
-	r, err := unix.NewIfreq(name)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r); err != nil {
-		return 0, os.NewSyscallError("ioctl SIOCGIFINDEX", err)
-	}
-	return int(r.Uint32()), nil
+	return at, nil
 }
 
 // Longest returns the length of the longest frame that the interface takes now.
+//
+// Errors: ENODEV when it has gone.
 func (s *Sender) Longest() (int, error) {
-	r, err := unix.NewIfreq(s.name)
+	i, err := net.InterfaceByIndex(s.index)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %v", unix.ENODEV, err)
 	}
-	if err := unix.IoctlIfreq(s.fd, unix.SIOCGIFMTU, r); err != nil {
-		return 0, os.NewSyscallError("ioctl SIOCGIFMTU", err)
-	}
-	return int(min(r.Uint32()+headerBytes+tagBytes, MaxBytes)), nil
+	return min(i.MTU+headerBytes+tagBytes, MaxBytes), nil
 }
 
 // Send sends a frame. It does not block: full is set if the socket takes no frame now. With

@@ -40,7 +40,7 @@ var pool = sync.Pool{New: func() any { return new(frame) }}
 //
 // Errors: those of packet.OpenSender; no number is left.
 func (t *Transport) newConn(q *engine.QPSpec) (*engine.Conn, error) {
-	l, err := t.link(q.NetDev)
+	l, err := t.link(q.Interface)
 	if err != nil {
 		return nil, err
 	}

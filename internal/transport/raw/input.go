@@ -37,7 +37,7 @@ const turnFrames = 64
 //
 // Errors: those of packet.OpenReceiver; the system has no descriptor left.
 func openInput(l *link) (*input, error) {
-	r, err := packet.OpenReceiver(l.name)
+	r, err := packet.OpenReceiver(l.index)
 	if err != nil {
 		return nil, err
 	}

@@ -23,14 +23,14 @@ type Transport struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	links   map[string]*link // by the interface's name: those of new queue pairs
-	dropped uint64           // by the kernel, of links whose flows are gone
+	links   map[int]*link // by the interface's number: those of new queue pairs
+	dropped uint64        // by the kernel, of links whose flows are gone
 }
 
 // of returns the engine's Transport, made by the first call.
 func of(e *engine.Engine) *Transport {
 	return engine.ComponentOf(e, func(e *engine.Engine) *Transport {
-		return &Transport{eng: e, links: map[string]*link{}}
+		return &Transport{eng: e, links: map[int]*link{}}
 	})
 }
 
@@ -53,7 +53,7 @@ func (t *Transport) AppendCounts(_ *engine.DeviceCounters, l []engine.Counter) [
 type link struct {
 	// immutable after Transport.link
 	of     *Transport
-	name   string
+	index  int // of the interface
 	sender *packet.Sender
 
 	// guarded by Transport.mu
@@ -64,20 +64,20 @@ type link struct {
 // link returns the link of an interface, for one user more.
 //
 // Errors: those of packet.OpenSender.
-func (t *Transport) link(name string) (*link, error) {
+func (t *Transport) link(index int) (*link, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// The queue pairs of an interface that has gone keep its link, which carries nothing more.
-	if l := t.links[name]; l != nil && !l.sender.Stale() {
+	if l := t.links[index]; l != nil && !l.sender.Stale() {
 		l.users++
 		return l, nil
 	}
-	s, err := packet.OpenSender(name)
+	s, err := packet.OpenSender(index)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{of: t, name: name, sender: s, users: 1}
-	t.links[name] = l
+	l := &link{of: t, index: index, sender: s, users: 1}
+	t.links[index] = l
 	return l, nil
 }
 
@@ -86,8 +86,8 @@ func (l *link) leave() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if l.users--; l.users == 0 {
-		if l.of.links[l.name] == l {
-			delete(l.of.links, l.name)
+		if l.of.links[l.index] == l {
+			delete(l.of.links, l.index)
 		}
 		_ = l.sender.Close() // all that it took is sent
 	}
