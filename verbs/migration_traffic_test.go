@@ -97,8 +97,8 @@ func (s *stream) complete(wc ib.WC) error {
 	return s.receive(wc.WRID + streamDepth)
 }
 
-// Two ends change paths again and again, each in its turn, while both stream messages to each other.
-// None is lost, doubled or out of order.
+// Two ends change paths again and again, each in its turn, while both stream messages to each
+// other. None is lost, doubled or out of order.
 func TestPathMigrationUnderTraffic(t *testing.T) {
 	const size = 2 * streamDepth * streamSlot
 	a, b := newEnd(t, ib.QPTypeRC, size), newEnd(t, ib.QPTypeRC, size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Device memory: ibv_alloc_dm(3), ibv_memcpy_to_dm(3), ibv_memcpy_from_dm(3), ibv_import_dm(3). The
- * device is the process, so its memory is ordinary memory, in the file that the context's table has.
+ * device is the process, so its memory is ordinary memory, of the file of the context's table.
  * Programs reach it by these functions and by regions.
  */
 #include "dm.h"

@@ -253,7 +253,7 @@ void *vb_share_map(struct ibv_context *ctx, uint64_t at, uint64_t length, unsign
 
 	if (fd < 0)
 		return NULL;
-	/* Room for the aligned memory, of which the rest goes back. */
+	/* There is room to align the memory in. The rest goes back. */
 	room = mmap(NULL, length + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (room == MAP_FAILED)
 		return NULL;

@@ -210,7 +210,8 @@ func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
 	spec := engine.QPSpec{Type: q.init.Type, Counters: c.counters, OnEvent: q.event,
 		Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf,
-		Device: c.back.handle(), Interface: c.info.Index, Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
+		Device: c.back.handle(), Interface: c.info.Index,
+		Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
 	return transport.For(c.info.Kind, q.init.Type).NewConn(c.eng, &spec)
 }
 

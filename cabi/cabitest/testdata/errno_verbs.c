@@ -90,7 +90,7 @@ static void domains(void)
 	SUCCEEDS(ibv_dealloc_td, (td), == 0);
 	td_attr.comp_mask = 1;
 	FAILS_NULL(ibv_alloc_td, (ctx, &td_attr));
-	FAILS_NULL(ibv_import_pd, (ctx, 1));
+	FAILS_NULL(ibv_import_pd, (ctx, UINT32_MAX));
 	DOES(ibv_unimport_pd, (NULL));
 
 	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
@@ -122,9 +122,9 @@ static void regions(void)
 	other = SUCCEEDS(ibv_reg_dmabuf_mr, (pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE), != NULL);
 	SUCCEEDS(ibv_dereg_mr, (other), == 0);
 	close(fd);
-	FAILS_NULL(ibv_import_mr, (pd, 1));
+	FAILS_NULL(ibv_import_mr, (pd, UINT32_MAX));
 	DOES(ibv_unimport_mr, (NULL));
-	FAILS_NULL(ibv_import_dm, (ctx, 1));
+	FAILS_NULL(ibv_import_dm, (ctx, UINT32_MAX));
 	DOES(ibv_unimport_dm, (NULL));
 
 	struct {

@@ -66,10 +66,6 @@ static void context(struct ibv_context *ctx)
 	CHECK(fcntl(ctx->async_fd, F_GETFD) & FD_CLOEXEC);
 	CHECK(!readable(ctx->async_fd, 0));
 	EQUAL(ctx->num_comp_vectors, 1);
-	REFUSED(ibv_import_device(ctx->cmd_fd), EOPNOTSUPP);
-	REFUSED(ibv_import_pd(ctx, 1), EOPNOTSUPP);
-	REFUSED(ibv_import_mr(NULL, 1), EOPNOTSUPP);
-	REFUSED(ibv_import_dm(ctx, 1), EOPNOTSUPP);
 }
 
 /* Everything of a structure is written, nothing behind it. */
