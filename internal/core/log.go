@@ -194,6 +194,16 @@ type text struct{ fmt.Stringer }
 
 func (t text) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
+// logModify logs ibv_modify_qp, with the PSN of the first packet if that is set: by it the packets
+// of a capture find their work requests.
+func (q *QP) logModify(attr *ib.QPAttr, mask ib.QPAttrMask, err error) {
+	args := []any{"qp", q}
+	if attr != nil && mask&ib.QPSQPSN != 0 {
+		args = append(args, "sq_psn", text{attr.SQPSN})
+	}
+	q.ctx.logCall("ibv_modify_qp", err, args...)
+}
+
 // LogValue returns the queue pair's number, type, state and peer.
 func (q *QP) LogValue() slog.Value {
 	a, r, _ := q.conn.Look()

@@ -299,7 +299,7 @@ func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 // Modify changes attributes and state: ibv_modify_qp(3), whose table of required and optional
 // attributes holds; that of iWARP is in the package comment.
 func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
-	defer func() { q.ctx.logCall("ibv_modify_qp", err, "qp", q) }()
+	defer func() { q.logModify(attr, mask, err) }()
 	if attr == nil {
 		return invalid("attr", "is missing")
 	}

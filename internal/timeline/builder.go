@@ -171,6 +171,9 @@ func (b *builder) done(row uint32, f *flow) {
 	}
 	if b.comment != "" {
 		b.fields.text(fieldComment, b.comment)
+		if f.own == 0 {
+			f.own = numberOf(b.comment)
+		}
 		if s, ok := parseSample(b.comment); ok && len(b.t.Samples) < maxPackets {
 			s.Time = b.at
 			b.t.Samples = append(b.t.Samples, s)

@@ -15,6 +15,7 @@ type placement struct {
 
 // endFile makes connections of the flows of a file. Its rows begin at the given ones.
 func (b *builder) endFile() {
+	b.releaseAll()
 	place := make([]placement, len(b.all))
 	for i := range place {
 		place[i].conn = -1
@@ -62,6 +63,9 @@ func endOf(f, back *flow) End {
 	e := End{Addr: f.key.src, Port: f.key.srcPort, Health: f.h, QPN: f.key.srcQPN}
 	if back != nil && back.key.qpn != 0 {
 		e.QPN = back.key.qpn
+	}
+	if e.QPN == 0 {
+		e.QPN = f.own
 	}
 	switch f.protocol {
 	case protoRC, protoUC, protoXRC, protoTRP:

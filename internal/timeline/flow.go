@@ -52,8 +52,13 @@ type flow struct {
 	h     Health
 	cur   uint32 // the operation that the latest request belongs to, or None
 	ops   uint32 // operations begun
+	own   uint32 // the queue pair that a comment says has sent it; 0 without
 
-	answers int // of iWARP: READs and atomics before it in space.ops are answered
+	answers int  // of iWARP and TRP: READs and atomics before it in space.ops are answered
+	hole    bool // … segments are missing before the next operation
+	ready   ready
+	held    []heldSegment // of TRP: behind a gap
+	turn    int64         // … the next segment's number
 }
 
 // real returns the flow that f has become.

@@ -46,11 +46,16 @@ func (b *builder) finishCalls() {
 		queueOf(queues, m).take(&m, uint32(len(b.t.Calls)))
 		b.t.Calls = append(b.t.Calls, c)
 	}
-	for _, c := range b.t.Conns {
-		switch c.Protocol {
-		case protoRC, protoUC, protoXRC: // the others' operations have no known order
-			b.t.match(c, false, queues[queueKey{c.File, c.A.QPN}])
-			b.t.match(c, true, queues[queueKey{c.File, c.B.QPN}])
+	for i, c := range b.t.Conns {
+		for _, ofB := range []bool{false, true} {
+			q := queues[queueKey{c.File, c.End(ofB).QPN}]
+			switch {
+			case q == nil || !q.created || q.broken:
+			case c.Protocol == protoUD:
+				b.t.matchDatagrams(i, ofB, q)
+			default:
+				b.t.match(i, ofB, q)
+			}
 		}
 	}
 }
@@ -66,6 +71,9 @@ type sendQueue struct {
 	created bool // in the capture, which then has all its work requests
 	broken  bool // their order is not that of the operations
 	posts   []post
+	sends   []int           // of posts: those that are not local
+	psn     uint32          // of the first
+	hasPSN  bool            // psn is known
 	next    int             // the first post that may complete
 	recvs   map[string]bool // identifiers of receives
 }
@@ -119,6 +127,9 @@ func (q *sendQueue) take(m *madeCall, call uint32) {
 		*q = sendQueue{created: !m.failed, broken: q.created || q.broken,
 			recvs: map[string]bool{}}
 	case "ibv_modify_qp":
+		if n, err := strconv.ParseUint(m.get("sq_psn"), 10, 24); err == nil && !m.failed {
+			q.psn, q.hasPSN = uint32(n), true
+		}
 		// A reset drops the work requests that were not sent.
 		q.broken = q.broken || m.get("qp.state") == "RESET" && len(q.posts) > 0
 	case "ibv_post_recv":
@@ -131,6 +142,9 @@ func (q *sendQueue) take(m *madeCall, call uint32) {
 		}
 		o, sends := workOf[m.get("opcode")]
 		bytes, _ := strconv.ParseUint(m.get("bytes"), 10, 64)
+		if sends {
+			q.sends = append(q.sends, len(q.posts))
+		}
 		q.posts = append(q.posts, post{call: call, completed: None, id: m.get("wr_id"),
 			operation: o, local: !sends, signaled: m.get("signaled") != "false", bytes: bytes})
 	case "completion":
@@ -155,10 +169,9 @@ func (q *sendQueue) complete(m *madeCall, call uint32) {
 
 // match finds the calls of an end's operations. It ends at the first operation that does not fit
 // its work request, as the capture may lack packets.
-func (t *Timeline) match(c *Conn, ofB bool, q *sendQueue) {
-	if q == nil || !q.created || q.broken {
-		return
-	}
+func (t *Timeline) match(conn int, ofB bool, q *sendQueue) {
+	c := t.Conns[conn]
+	streams := c.Protocol == protoIWARP || c.Protocol == protoTRP
 	var ops []*Op
 	for i := c.OpRange[0]; i < c.OpRange[1]; i++ {
 		if t.Ops[i].OfB == ofB {
@@ -166,21 +179,65 @@ func (t *Timeline) match(c *Conn, ofB bool, q *sendQueue) {
 		}
 	}
 	slices.SortStableFunc(ops, func(x, y *Op) int { return cmp.Compare(x.first, y.first) })
-	for i, p := range q.posts {
-		switch {
-		case p.local:
-			continue
-		case len(ops) == 0, ops[0].Operation != p.operation, ops[0].Start < t.Calls[p.call].Time,
-			ops[0].Status == Done && sized(p.operation) && ops[0].Bytes != p.bytes:
+	for _, i := range q.sends {
+		p := &q.posts[i]
+		n, bytes := 0, uint64(0)
+		for n < len(ops) && ops[n].Operation == p.operation && (n == 0 || bytes < p.bytes) {
+			if ops[n].hole {
+				break
+			}
+			bytes += ops[n].Bytes
+			n++
+			if !streams || p.operation != OpRead {
+				break // over a stream a READ is a request for each of its buffers
+			}
+		}
+		if n == 0 || ops[0].Start < t.Calls[p.call].Time ||
+			ops[n-1].Status == Done && sized(p.operation) && bytes != p.bytes {
 			return
 		}
-		ops[0].Posted, ops[0].Completed = p.call, q.posts[i].completed
-		if len(ops) > 1 && ops[1].first != ops[0].end {
+		for _, o := range ops[:n] {
+			t.tie(o, p, conn)
+		}
+		if len(ops) > n && !streams && ops[n].first != ops[n-1].end {
 			return
 		}
-		ops = ops[1:]
+		ops = ops[n:]
 	}
 }
+
+// tie notes the calls of an operation.
+func (t *Timeline) tie(o *Op, p *post, conn int) {
+	o.Posted, o.Completed = p.call, p.completed
+	for _, c := range []uint32{p.call, p.completed} {
+		if c != None {
+			t.Calls[c].Conn = conn
+		}
+	}
+}
+
+// matchDatagrams finds the calls of a UD queue pair's operations to one peer: PSNs count the work
+// requests to all peers.
+func (t *Timeline) matchDatagrams(conn int, ofB bool, q *sendQueue) {
+	c := t.Conns[conn]
+	for i := c.OpRange[0]; i < c.OpRange[1]; i++ {
+		o := &t.Ops[i]
+		if o.OfB != ofB || !q.hasPSN {
+			continue
+		}
+		n := (o.psn - q.psn) & maxPSN
+		if int(n) >= len(q.sends) {
+			continue
+		}
+		p := &q.posts[q.sends[n]]
+		if o.Operation == p.operation && o.Bytes == p.bytes && o.Start >= t.Calls[p.call].Time {
+			t.tie(o, p, conn)
+		}
+	}
+}
+
+// maxPSN is the largest PSN: it has 24 bits.
+const maxPSN = 1<<24 - 1
 
 // sized reports whether the bytes of an operation are those of its work request.
 func sized(o Operation) bool { return o == OpWrite || o == OpSend || o == OpRead }

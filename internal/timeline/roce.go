@@ -124,6 +124,9 @@ func (b *builder) unreliable(f *flow, row uint32, p *roce.Packet) {
 	b.t.Packets.Number[row] = uint32(max(from, 0))
 	b.sendRequest(f, request{row: row, from: from, n: 1, payload: n, bytes: n,
 		op: operationOf(p.Info.Operation), first: p.Info.First, last: p.Info.Last})
+	if f.protocol == protoUD && f.cur != None {
+		b.t.Ops[f.cur].psn = uint32(p.PSN)
+	}
 	f.space.ack(f.space.next, b.at) // nothing waits for an answer
 	b.t.Packets.InFlight[row] = 0
 	if f.cur != None && p.Info.Last {

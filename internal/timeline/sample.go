@@ -30,3 +30,14 @@ func parseSample(comment string) (s Sample, ok bool) {
 	}
 	return s, ok
 }
+
+// numberOf returns the queue pair that a comment names, or 0.
+func numberOf(comment string) uint32 {
+	for _, field := range strings.Fields(comment) {
+		if text, ok := strings.CutPrefix(field, "qpn="); ok {
+			n, _ := strconv.ParseUint(text, 0, 24)
+			return uint32(n)
+		}
+	}
+	return 0
+}

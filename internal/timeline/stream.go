@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"verbena/internal/trace"
-	"verbena/internal/wire/iwarp"
 	"verbena/internal/wire/pcap"
 )
 
@@ -148,6 +147,9 @@ func (b *builder) item(f *flow) func(*trace.Item) {
 		switch {
 		case i.SetUp != nil:
 			b.t.Packets.Kind[row] = SetUp
+			if r := i.SetUp; r.Reply && r.IsEnhanced && r.Enhanced.PeerToPeer && g.peer != nil {
+				g.peer.ready = readyDue
+			}
 			if i.SetUp.Reject {
 				b.t.Packets.Kind[row] = Reset
 				g.note = "rejected by MPA"
@@ -158,111 +160,7 @@ func (b *builder) item(f *flow) func(*trace.Item) {
 			g.h.Bad++
 			return
 		}
-		b.ddp(g, row, i.ULPDU, i.Length)
+		g.hole = g.hole || i.NotCaptured
+		b.ddp(g, row, g.space.next, i.ULPDU, i.Length)
 	}
-}
-
-// ddp takes a DDP segment that has come to its end in a row.
-func (b *builder) ddp(f *flow, row uint32, ulpdu []byte, length int) {
-	h, payload, ok := iwarp.ParseHeader(ulpdu)
-	if !ok || f.peer == nil {
-		return
-	}
-	n := uint32(max(length-h.HeaderBytes(), 0))
-	switch h.Opcode {
-	case iwarp.ReadResponse, iwarp.AtomicResponse:
-		b.ddpAnswer(f.peer, row, h, n)
-	case iwarp.Terminate:
-		b.t.Packets.Kind[row] = Refusal
-		reason := "Terminate"
-		if m, _, ok := iwarp.ParseTermMsg(payload); ok {
-			reason = m.TermError.String()
-		}
-		b.terminate(f.peer, row, reason)
-	default:
-		b.ddpRequest(f, row, h, payload, n)
-	}
-}
-
-func (b *builder) ddpRequest(f *flow, row uint32, h iwarp.Header, payload []byte, n uint32) {
-	op, bytes := OpSend, uint64(n)
-	switch h.Opcode {
-	case iwarp.RDMAWrite:
-		op = OpWrite
-	case iwarp.ReadRequest:
-		op, bytes = OpRead, 0
-		if r, _, ok := iwarp.ParseReadReq(payload); ok {
-			bytes = uint64(r.Size)
-		}
-	case iwarp.AtomicRequest:
-		op, bytes = OpAtomic, 8
-	}
-	if f.cur == None || b.t.Ops[f.cur].complete || b.t.Ops[f.cur].Operation != op {
-		if b.beginOp(f, request{row: row, from: f.space.next, op: op},
-			len(f.space.ops)) < 0 {
-			return
-		}
-	}
-	o := &b.t.Ops[f.cur]
-	if b.t.Packets.Op[row] != f.cur {
-		o.Packets++
-	}
-	b.setOp(row, f.cur)
-	o.Bytes += bytes
-	o.end = f.space.next
-	o.End = max(o.End, b.at)
-	o.complete = h.Last
-}
-
-// ddpAnswer takes a response to the oldest READ or atomic of f that is not answered.
-func (b *builder) ddpAnswer(f *flow, row uint32, h iwarp.Header, n uint32) {
-	if b.t.Packets.Kind[row] == Sent {
-		b.t.Packets.Kind[row] = Response
-	}
-	want := OpRead
-	if h.Opcode == iwarp.AtomicResponse {
-		want = OpAtomic
-	}
-	for i := f.answers; i < len(f.space.ops); i++ {
-		o := &b.t.Ops[f.space.ops[i]]
-		if !o.Operation.answered() || o.Status != Open {
-			if i == f.answers {
-				f.answers++
-			}
-			continue
-		}
-		if o.Operation != want {
-			return
-		}
-		o.Packets++
-		b.setOp(row, f.space.ops[i])
-		if h.Last {
-			b.end(f, o, Done, "")
-			f.answers = i + 1
-		}
-		return
-	}
-}
-
-// terminate ends the last operation of f that is open. Only the first Terminate of a stream does:
-// it ends the stream.
-func (b *builder) terminate(f *flow, row uint32, reason string) {
-	if f.h.NAKs != nil {
-		f.h.NAKs[reason]++
-		return
-	}
-	f.h.NAKs = map[string]uint64{reason: 1}
-	for i := len(f.space.ops) - 1; i >= 0; i-- {
-		if o := &b.t.Ops[f.space.ops[i]]; o.Status == Open {
-			b.setOp(row, f.space.ops[i])
-			b.end(f, o, Failed, reason)
-			return
-		}
-	}
-}
-
-// association is a client of TRP and the address of its server, which answers from another port.
-type association struct {
-	client netip.AddrPort
-	server netip.Addr
 }

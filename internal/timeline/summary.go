@@ -57,10 +57,10 @@ func (t *Timeline) writeConn(w io.Writer, c *Conn) {
 // String returns the address of an end, with its queue pair or port.
 func (e *End) String() string {
 	switch {
-	case e.QPN != 0:
-		return fmt.Sprintf("%v QP 0x%06x", e.Addr, e.QPN)
 	case e.Port != 0:
 		return netip.AddrPortFrom(e.Addr, e.Port).String()
+	case e.QPN != 0:
+		return fmt.Sprintf("%v QP 0x%06x", e.Addr, e.QPN)
 	}
 	return e.Addr.String()
 }

@@ -34,7 +34,7 @@ type File struct {
 type End struct {
 	Addr netip.Addr
 	Port uint16 // of TCP and TRP
-	QPN  uint32 // of RoCEv2; 0 if no packet names it
+	QPN  uint32 // 0 if no packet, and over iWARP and TRP no comment, names it
 	Base uint32 // the PSN of its requests' number 0; 0 for UD and iWARP
 	Health
 }
@@ -97,7 +97,9 @@ type Op struct {
 	first, end int64 // in the space: from the first to before the second
 	respNext   int64 // the next number of a READ's response
 	flow       uint32
-	complete   bool // its last packet has been seen
+	psn        uint32 // of UD
+	complete   bool   // its last packet has been seen
+	hole       bool   // segments of a stream are missing before it
 }
 
 // Sample is the state of a path that a sender has written into its capture.

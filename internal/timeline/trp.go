@@ -3,6 +3,11 @@
 package timeline
 
 import (
+	"bytes"
+	"cmp"
+	"net/netip"
+	"slices"
+
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/trp"
 )
@@ -18,7 +23,7 @@ func (b *builder) association(d *pcap.Datagram) {
 		}
 	}
 	b.fields.trp(d, &p, verdict, b.frame)
-	f := b.associated(d, verdict == trp.WellFormed && p.Opcode == trp.Request)
+	f := b.associated(d)
 	if f == nil || f.peer == nil {
 		b.t.LeftOut++
 		return
@@ -82,16 +87,88 @@ func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
 	}
 	b.countData(f, row, k, n, earlier)
 	if k != Repeated {
-		b.ddp(f, row, p.Payload, n)
+		b.inOrder(f, row, from, p.Payload)
 	}
+}
+
+// heldSegment is a segment that came before its turn.
+type heldSegment struct {
+	number int64
+	row    uint32
+	ulpdu  []byte // its beginning
+	length int
+}
+
+const (
+	// maxHeld bounds the segments of a flow that wait for earlier ones. Beyond it the earlier ones
+	// count as missing.
+	maxHeld = 1 << 10
+	// maxHeldBytes is more than the headers of any segment.
+	maxHeldBytes = 128
+)
+
+// inOrder gives DDP the segments of TRP in the order of their numbers, at the times when they came.
+func (b *builder) inOrder(f *flow, row uint32, number int64, ulpdu []byte) {
+	switch {
+	case number < f.turn:
+		return // its gap was given up
+	case number > f.turn:
+		head := bytes.Clone(ulpdu[:min(len(ulpdu), maxHeldBytes)])
+		i, _ := slices.BinarySearchFunc(f.held, number, func(h heldSegment, n int64) int {
+			return cmp.Compare(h.number, n)
+		})
+		f.held = slices.Insert(f.held, i, heldSegment{number, row, head, len(ulpdu)})
+		if len(f.held) < maxHeld {
+			return
+		}
+		f.turn, f.hole = f.held[0].number, true
+	default:
+		f.turn++
+		b.ddp(f, row, f.turn, ulpdu, len(ulpdu))
+	}
+	b.release(f)
+}
+
+// release takes the held segments whose turn it is.
+func (b *builder) release(f *flow) {
+	now := b.at
+	n := 0
+	for ; n < len(f.held) && f.held[n].number <= f.turn; n++ {
+		h := &f.held[n]
+		if h.number < f.turn {
+			continue
+		}
+		f.turn++
+		b.at = b.t.Packets.Time[h.row]
+		b.ddp(f, h.row, f.turn, h.ulpdu, h.length)
+	}
+	f.held = slices.Delete(f.held, 0, n)
+	b.at = now
+}
+
+// releaseAll takes the held segments whose turn never came, at the end of a capture.
+func (b *builder) releaseAll() {
+	for _, f := range b.all {
+		for len(f.held) > 0 {
+			f.turn, f.hole = f.held[0].number, true
+			b.release(f)
+		}
+	}
+}
+
+// association is a client of TRP and the address of its server, which answers from another port.
+type association struct {
+	client netip.AddrPort
+	server netip.Addr
 }
 
 // associated returns the flow of a datagram, whose connection its client's address and port and its
 // server's address name.
-func (b *builder) associated(d *pcap.Datagram, asks bool) *flow {
+func (b *builder) associated(d *pcap.Datagram) *flow {
 	from, to := association{d.Src, d.Dst.Addr()}, association{d.Dst, d.Src.Addr()}
 	client, ok := b.clients[from]
-	if !ok && !asks {
+	if !ok {
+		// A Request to a client is its server's challenge.
 		if client, ok = b.clients[to]; ok {
 			return b.flow(client, protoTRP).peer
 		}

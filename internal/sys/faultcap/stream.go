@@ -3,13 +3,16 @@
 package faultcap
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/tcp"
@@ -55,6 +58,7 @@ type Stream struct {
 	spoiled  []byte         // guarded by mu: the damaged copy that is sent instead
 	line     delayLine      // guarded by mu
 	path     congestion.Log // guarded by mu
+	owner    string         // guarded by mu: names the queue pair in comments
 	comment  string         // guarded by mu: of the next segment sent
 }
 
@@ -236,9 +240,18 @@ func (s *Stream) describe() {
 		return
 	}
 	if p, err := s.Conn.Path(); err == nil && s.path.Add(now, p) {
-		text, _ := p.AppendText(nil)
+		text, _ := p.AppendText([]byte(s.owner))
 		s.comment = string(text)
 	}
+}
+
+// Name notes the queue pair that has the connection now. The comments of its segments begin with
+// its number, and the next one sent has a comment.
+func (s *Stream) Name(q ib.QPN) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owner = fmt.Sprintf("qpn=%#06x ", uint32(q))
+	s.comment = strings.TrimSpace(s.owner + s.comment)
 }
 
 // corrupt returns a copy of the front of a scatter list with one bit changed. The copy may be

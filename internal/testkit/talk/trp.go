@@ -19,7 +19,8 @@ var TRPServer = netip.AddrPortFrom(B.Addr(), 7174)
 // that an interface cuts.
 func (c *Capture) TRP(back bool, burst ...trp.Packet) {
 	c.t.Helper()
-	d := pcap.Datagram{Time: Start.Add(c.At), Src: A, Dst: TRPServer}
+	d := pcap.Datagram{Time: Start.Add(c.At), Src: A, Dst: TRPServer, Comment: c.Comment}
+	c.Comment = ""
 	if back {
 		d.Src, d.Dst = d.Dst, d.Src
 	}

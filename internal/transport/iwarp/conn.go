@@ -144,6 +144,9 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 		c.Unlock()
 		return err
 	}
+	if t, ok := s.sock.(*faultcap.Stream); ok {
+		t.Name(c.QPN())
+	}
 	c.in, c.sock, c.onReady, c.onClose = s.in, s.sock, p.OnReady, p.OnClose
 	if p.Initiator {
 		c.onReady = nil
