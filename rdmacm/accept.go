@@ -39,10 +39,12 @@ func (id *ID) RejectECE(private []byte) error { return id.reject("RejectECE", tr
 func (id *ID) reject(call string, ece bool, private []byte) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.check(call, stRequested, stReplied); err != nil {
-		return err
+	err := id.check(call, stRequested, stReplied)
+	if err == nil {
+		err = id.proto.reject(call, ece, private)
 	}
-	if err := id.proto.reject(call, ece, private); err != nil {
+	id.logReject(err)
+	if err != nil {
 		return err
 	}
 	id.state = stDisconnected

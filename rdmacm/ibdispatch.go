@@ -67,6 +67,7 @@ func (b *ibManager) request(ev ibcm.Event) {
 	b.m.mu.Unlock()
 	id, why := b.requested(listener, &ev)
 	if id == nil {
+		logRefused(netip.AddrPortFrom(ev.Path.Local, ev.ServiceID.Port()), ev.Path.Remote, why)
 		_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {
 			if ev.Kind == ibcm.EventRequest {
 				_ = a.Reject(now, ev.Conn, why, nil, nil) // fails if the peer has given up

@@ -211,6 +211,7 @@ func (id *ID) raise(ev Event) {
 		_ = id.failQP() // it may be gone; the event counts
 	}
 	ev.ID = id
+	id.log(&ev)
 	id.ch.put(&ev)
 }
 
@@ -239,6 +240,7 @@ func (id *ID) raiseRequest(ev *Event) {
 	ev.ID.ch = id.ch
 	listens := id.state == stListening
 	if listens {
+		ev.ID.log(ev)
 		id.ch.put(ev)
 	}
 	id.mu.Unlock()

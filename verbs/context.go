@@ -47,7 +47,10 @@ func (c *Context) Close() error { return (*core.Context)(c).Close() }
 func (c *Context) Info() DeviceInfo { return (*core.Context)(c).Info() }
 
 // Query returns the device's attributes and limits: ibv_query_device(3).
-func (c *Context) Query() ib.DeviceAttr { return (*core.Context)(c).Query() }
+func (c *Context) Query() ib.DeviceAttr {
+	(*core.Context)(c).LogQuery("ibv_query_device", nil)
+	return (*core.Context)(c).Query()
+}
 
 // Clock returns the time of the device now, as WCTime has it: ibv_query_rt_values_ex(3).
 func (c *Context) Clock() ib.WCTime { return (*core.Context)(c).Clock() }
@@ -55,25 +58,33 @@ func (c *Context) Clock() ib.WCTime { return (*core.Context)(c).Clock() }
 // QueryPort returns the attributes of a port, which count from 1:
 // ibv_query_port(3). The violation counters are this process's.
 func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
-	return (*core.Context)(c).QueryPort(port)
+	a, err := (*core.Context)(c).QueryPort(port)
+	(*core.Context)(c).LogQuery("ibv_query_port", err)
+	return a, err
 }
 
 // GIDTable returns the used entries of a port's GID table: ibv_query_gid_table(3). They are the
 // network interface's addresses. In one process an address keeps its index while the interface
 // has it, and a new address takes the first free index. Other processes may have other indices.
 func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
-	return (*core.Context)(c).GIDTable(port)
+	t, err := (*core.Context)(c).GIDTable(port)
+	(*core.Context)(c).LogQuery("ibv_query_gid_table", err)
+	return t, err
 }
 
 // QueryGID returns one entry of a port's GID table: ibv_query_gid(3). An unused entry is all
 // zero.
 func (c *Context) QueryGID(port, index int) (ib.GID, error) {
-	return (*core.Context)(c).QueryGID(port, index)
+	g, err := (*core.Context)(c).QueryGID(port, index)
+	(*core.Context)(c).LogQuery("ibv_query_gid", err)
+	return g, err
 }
 
 // QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).
 func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
-	return (*core.Context)(c).QueryPKey(port, index)
+	k, err := (*core.Context)(c).QueryPKey(port, index)
+	(*core.Context)(c).LogQuery("ibv_query_pkey", err)
+	return k, err
 }
 
 // Counter is a named count.

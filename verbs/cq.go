@@ -107,7 +107,9 @@ func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
 // once. Completions from before the last event raise none. So call RequestNotify first, then
 // poll until the queue is empty, then wait.
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
-	return (*core.CQ)(q).RequestNotify(solicitedOnly)
+	err := (*core.CQ)(q).RequestNotify(solicitedOnly)
+	(*core.CQ)(q).LogNotify(err)
+	return err
 }
 
 // Depth returns the number of completions that the queue can hold.

@@ -71,6 +71,20 @@ func TestLogger(t *testing.T) {
 	if _, err := a.qp.PostSend(verbs.SendWR{ID: 11, Opcode: ib.WRFlush}); err == nil {
 		t.Error("a FLUSH of no type")
 	}
+	if _, err := c.QueryPort(1); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.QueryPort(9); err == nil {
+		t.Error("a port 9")
+	}
+	a.qp.Query()
+	if _, err := b.qp.PostRecv(verbs.RecvWR{ID: 12, SGList: make([]ib.SGE, 99)}); err == nil {
+		t.Error("a receive of 99 elements")
+	}
+	fresh := newEnd(t, ib.QPTypeRC, 64)
+	if _, err := fresh.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend}); err == nil {
+		t.Error("a send in INIT or before")
+	}
 	if err := a.qp.Modify(nil, 0); err == nil {
 		t.Error("no attributes")
 	}
@@ -86,10 +100,15 @@ func TestLogger(t *testing.T) {
 		"level=DEBUG msg=ibv_post_recv " + dev + peer + " wr_id=8 bytes=64",
 		"level=DEBUG msg=completion " + dev + peer + " wr_id=8 status=success opcode=RECV bytes=6",
 		"level=WARN msg=ibv_create_cq " + dev + `error="depth: 0`,
-		"level=WARN msg=ibv_post_send " + dev + qpn + " wr_id=11 opcode=FLUSH bytes=0 error=",
+		"level=WARN msg=ibv_post_send " + dev + qpn + " wr_id=11 opcode=FLUSH bytes=0 peer=127.0.0.1:4791 error=",
+		"level=WARN msg=ibv_post_recv " + dev + peer + " wr_id=12 bytes=0 peer=127.0.0.1:4791 error=",
+		"level=WARN msg=ibv_post_send " + dev + "qp.qpn=" + fresh.qp.QPN().String() + " qp.type=RC qp.state=",
+		"level=DEBUG msg=ibv_query_port " + strings.TrimSpace(dev),
+		"level=WARN msg=ibv_query_port " + dev + "error=",
+		"level=DEBUG msg=ibv_query_qp " + strings.TrimSpace(dev),
 		"level=WARN msg=completion " + dev + qpn + ` wr_id=10 status="remote`,
 		"level=WARN msg=ibv_modify_qp " + dev + "qp." + qpn + " qp.type=RC qp.state=RTS qp.peer=",
-		`level=WARN msg="asynchronous event" ` + dev + `type="local access violation work queue error" ` + peer,
+		`level=WARN msg="asynchronous event" ` + dev + `type="local access violation work queue error" ` + peer + ` peer=127.0.0.1:4791 reason=`,
 	} {
 		if len(l.take(want)) == 0 {
 			t.Errorf("no line has %q", want)

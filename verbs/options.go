@@ -71,9 +71,10 @@ func WithCongestionControl(name string) Option { return func(o *options) { o.Con
 func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = interfaces } }
 
 // WithLogger writes to a log what this process does with its devices. Calls that make, change or
-// remove an object are lines at slog.LevelInfo. Posted work requests and completions are at
-// slog.LevelDebug. Refused calls, failed completions with their reason and peer, and asynchronous
-// events are at slog.LevelWarn. Flushed work requests do not count as failed.
+// remove an object are lines at slog.LevelInfo, as are events of package rdmacm. Posted work
+// requests, completions, and calls that change nothing are at slog.LevelDebug. Refused calls,
+// failed completions, connections that failed and asynchronous events are at slog.LevelWarn, with
+// reason and peer. Flushed work requests do not count as failed.
 //
 // The log's handler must not call verbs: the queue pair that a line is about may be locked.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.Log = core.LogTo(l) } }

@@ -63,6 +63,7 @@ func (q *QP) State() ib.QPState { return (*core.QP)(q).State() }
 // Query returns the queue pair's attributes, and those that it was created with:
 // ibv_query_qp(3). Receive sizes are 0 with an SRQ, and for XRC.
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
+	(*core.QP)(q).Context().LogQuery("ibv_query_qp", nil)
 	a, init := (*core.QP)(q).Query()
 	return a, QPInitAttr{Type: init.Type, SendCQ: (*CQ)(init.SendCQ), RecvCQ: (*CQ)(init.RecvCQ),
 		SRQ: (*SRQ)(init.SRQ), XRCD: (*XRCD)(init.XRCD), Cap: init.Cap, SignalAll: init.SignalAll}

@@ -47,7 +47,10 @@ func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
 }
 
 // Query returns the size and the armed limit: ibv_query_srq(3).
-func (s *SRQ) Query() ib.SRQAttr { return (*core.SRQ)(s).Query() }
+func (s *SRQ) Query() ib.SRQAttr {
+	(*core.SRQ)(s).LogQuery()
+	return (*core.SRQ)(s).Query()
+}
 
 // Destroy removes the queue: ibv_destroy_srq(3). Requests that name an XRC queue are refused
 // from then on, and a message that has arrived in part makes no completion. Errors: EBUSY while

@@ -14,8 +14,10 @@ func TestLog(t *testing.T) {
 	program := compile(t, "verbs_mw")
 	lib, _ := libDir()
 	for level, want := range map[string][]string{
-		"":     nil,
-		"warn": {`level=WARN msg=completion device=roce_lo qpn=0x\w+ wr_id=\d+ status="remote access error" reason=\S.* peer=127.0.0.1:4791\n`},
+		"": nil,
+		"warn": {`level=WARN msg=completion device=roce_lo qpn=0x\w+ wr_id=\d+ status="remote access error" reason=\S.* peer=127.0.0.1:4791\n`,
+			`level=WARN msg="asynchronous event" device=roce_lo type="local access violation work queue error" qpn=0x\w+ peer=127.0.0.1:4791 reason=\S.*\n`,
+		},
 		"debug": {
 			`level=INFO msg=ibv_open_device device=roce_lo\n`,
 			`level=INFO msg=ibv_reg_mr device=roce_lo mr.lkey=0x\w+ mr.rkey=0x\w+ mr.addr=0x\w+ mr.length=\d+\n`,
@@ -35,6 +37,21 @@ func TestLog(t *testing.T) {
 		}
 		if level == "warn" && regexp.MustCompile("level=(INFO|DEBUG)").MatchString(complaints) {
 			t.Errorf("%s: %s", level, complaints)
+		}
+	}
+}
+
+// TestLogOfRejects: a refused connection is a line at both ends, and names peer and reason.
+func TestLogOfRejects(t *testing.T) {
+	program := compile(t, "cm_reject")
+	lib, _ := libDir()
+	_, complaints := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib, "VERBENA_LOG=info"}, "127.0.0.1")
+	for _, line := range []string{
+		`level=INFO msg="connection event" device=roce_lo type=rdma_reject local=127.0.0.1:\d+ peer=127.0.0.1:\d+\n`,
+		`level=WARN msg="connection event" device=roce_lo type=RDMA_CM_EVENT_REJECTED .*local=127.0.0.1:\d+ peer=127.0.0.1:\d+ reason="127.0.0.1:\d+ has rejected the connection"\n`,
+	} {
+		if !regexp.MustCompile(line).MatchString(complaints) {
+			t.Errorf("no line %s in\n%s", line, complaints)
 		}
 	}
 }

@@ -37,7 +37,10 @@ func (c *Context) CreateCompCntr(typ ib.CompCntrType) (n *CompCntr, err error) {
 }
 
 // Destroy removes the counter: ibv_destroy_comp_cntr(3).
-func (n *CompCntr) Destroy() error { return retire(&n.users, "CompCntr") }
+func (n *CompCntr) Destroy() (err error) {
+	defer func() { n.ctx.logCall("ibv_destroy_comp_cntr", err) }()
+	return retire(&n.users, "CompCntr")
+}
 
 // Done returns the count of successes, which the caller may change.
 func (n *CompCntr) Done() *atomic.Uint64 { return &n.count.Done }
@@ -47,7 +50,8 @@ func (n *CompCntr) Failed() *atomic.Uint64 { return &n.count.Failed }
 
 // AttachCompCntr makes a counter count operations of the queue pair, until that is destroyed:
 // ibv_qp_attach_comp_cntr(3).
-func (q *QP) AttachCompCntr(n *CompCntr, ops ib.CompCntrOps) error {
+func (q *QP) AttachCompCntr(n *CompCntr, ops ib.CompCntrOps) (err error) {
+	defer func() { q.ctx.logCall("ibv_qp_attach_comp_cntr", err, "qp", q) }()
 	if n == nil || n.ctx != q.ctx {
 		return invalid("counter", "must be one of this context")
 	}

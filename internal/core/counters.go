@@ -41,7 +41,8 @@ type boundPoint struct {
 func (p *boundPoint) value() uint64 { return p.flow.flow.Count(p.what) - p.base }
 
 // CreateCounters makes counters without a value: ibv_create_counters(3).
-func (c *Context) CreateCounters() (*Counters, error) {
+func (c *Context) CreateCounters() (n *Counters, err error) {
+	defer func() { c.logCall("ibv_create_counters", err) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,8 @@ func (c *Context) CreateCounters() (*Counters, error) {
 
 // Attach adds a count to a value: ibv_attach_counters_point_flow(3). Without a flow it is of those
 // that are made with the counters.
-func (n *Counters) Attach(what ib.CounterKind, index uint32, flow *Flow) error {
+func (n *Counters) Attach(what ib.CounterKind, index uint32, flow *Flow) (err error) {
+	defer func() { n.ctx.logCall("ibv_attach_counters_point_flow", err, "index", index) }()
 	switch {
 	case what > ib.CounterBytes:
 		return fail(syscall.ENOTSUP, "what", "%d: CounterPackets or CounterBytes", what)
@@ -121,7 +123,8 @@ func (n *Counters) Read(values []uint64) error {
 }
 
 // Destroy removes the counters: ibv_destroy_counters(3).
-func (n *Counters) Destroy() error {
+func (n *Counters) Destroy() (err error) {
+	defer func() { n.ctx.logCall("ibv_destroy_counters", err) }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.bound) > 0 {

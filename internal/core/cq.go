@@ -268,6 +268,9 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	return nil
 }
 
+// LogNotify writes a RequestNotify to the log.
+func (q *CQ) LogNotify(err error) { q.ctx.LogQuery("ibv_req_notify_cq", err) }
+
 // Gather has the queue's Lane be that of all queues for which goroutines wait: their answers leave
 // together. It is to be called before the queue has a queue pair.
 func (q *CQ) Gather() { q.lane.Store(q.ctx.eng.WaitLane()) }

@@ -25,7 +25,8 @@ type Flow struct {
 }
 
 // CreateFlow has frames that match go to the queue pair, and counts them: ibv_create_flow(3).
-func (q *QP) CreateFlow(attr *ib.FlowAttr, with ...*Counters) (*Flow, error) {
+func (q *QP) CreateFlow(attr *ib.FlowAttr, with ...*Counters) (f *Flow, err error) {
+	defer func() { q.ctx.logCall("ibv_create_flow", err, "qp", q) }()
 	switch {
 	case attr == nil:
 		return nil, invalid("attr", "is missing")
@@ -53,7 +54,6 @@ func (q *QP) CreateFlow(attr *ib.FlowAttr, with ...*Counters) (*Flow, error) {
 		}
 	}
 	flow := &Flow{qp: q, with: with}
-	var err error
 	flow.flow, err = raw.AddFlow(q.conn, attr)
 	if err != nil {
 		unuse(with)
@@ -99,7 +99,8 @@ func (c *Context) hasRaw() bool {
 }
 
 // Destroy ends the flow: ibv_destroy_flow(3).
-func (f *Flow) Destroy() error {
+func (f *Flow) Destroy() (err error) {
+	defer func() { f.qp.ctx.logCall("ibv_destroy_flow", err, "qp", f.qp) }()
 	if f.gone.Swap(true) {
 		return invalid("Flow", "was destroyed before")
 	}

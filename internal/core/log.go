@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 
 	"verbena/ib"
 )
@@ -45,14 +46,19 @@ type Log interface {
 	of(device string) Log
 	// call writes a call that made, changed or removed an object, or one that was refused.
 	call(verb string, err error, args ...any)
-	// sent writes a posted send work request, or why it was refused.
+	// asked writes a call that changed nothing, or why it was refused.
+	asked(verb string, err error)
+	// sent writes a posted send work request, or why it was refused. The queue pair is locked.
 	sent(q *QP, wr *SendWR, err error)
-	// received writes a posted receive work request, or why it was refused.
-	received(verb string, queue slog.Attr, wr *RecvWR, err error)
+	// received writes a posted receive work request, or why it was refused. q is nil where the
+	// receive is shared, else locked.
+	received(verb string, queue slog.Attr, q *QP, wr *RecvWR, err error)
 	// completed writes a completion, whose queue pair is locked.
 	completed(c *Context, wc *ib.WC)
-	// raised writes an asynchronous event.
+	// raised writes an asynchronous event, whose queue pair may be locked.
 	raised(e *AsyncEvent)
+	// connection writes an event of the connection manager.
+	connection(e *ConnEvent)
 }
 
 // LogTo returns a Log of a logger, nil for nil.
@@ -75,6 +81,13 @@ func logOf(l Log, device string) Log {
 func (c *Context) logCall(verb string, err error, args ...any) {
 	if c.log != nil {
 		c.log.call(verb, err, args...)
+	}
+}
+
+// LogQuery writes a call that changed no object.
+func (c *Context) LogQuery(verb string, err error) {
+	if c.log != nil {
+		c.log.asked(verb, err)
 	}
 }
 
@@ -105,6 +118,15 @@ func (l verbLog) call(verb string, err error, args ...any) {
 	l.to.Info(verb, args...)
 }
 
+func (l verbLog) asked(verb string, err error) {
+	switch {
+	case err != nil:
+		l.to.Warn(verb, "error", err)
+	case l.wants(slog.LevelDebug):
+		l.to.Debug(verb)
+	}
+}
+
 // ofQP returns the queue pair among the arguments of a refused call, with its value of now. A call
 // that made none has none.
 func ofQP(args []any) (of []any) {
@@ -132,14 +154,14 @@ func (l verbLog) sent(q *QP, wr *SendWR, err error) {
 		slog.Any("opcode", text{wr.Opcode}), slog.Int("bytes", n)}
 	switch {
 	case err != nil:
-		attrs = append(attrs, slog.Any("error", err))
+		attrs = append(ofPeer(attrs, q, wr.AH), slog.Any("error", err))
 	case wr.Flags&ib.SendSignaled == 0 && !q.init.SignalAll: // success makes no completion
 		attrs = append(attrs, slog.Bool("signaled", false))
 	}
 	l.to.LogAttrs(context.Background(), level, "ibv_post_send", attrs...)
 }
 
-func (l verbLog) received(verb string, queue slog.Attr, wr *RecvWR, err error) {
+func (l verbLog) received(verb string, queue slog.Attr, q *QP, wr *RecvWR, err error) {
 	level := slog.LevelDebug
 	if err != nil {
 		level = slog.LevelWarn
@@ -153,9 +175,34 @@ func (l verbLog) received(verb string, queue slog.Attr, wr *RecvWR, err error) {
 	}
 	attrs := []slog.Attr{queue, slog.Uint64("wr_id", wr.ID), slog.Int("bytes", n)}
 	if err != nil {
-		attrs = append(attrs, slog.Any("error", err))
+		attrs = append(ofPeer(attrs, q, nil), slog.Any("error", err))
 	}
 	l.to.LogAttrs(context.Background(), level, verb, attrs...)
+}
+
+// ofPeer appends the peer of a queue pair, which is locked. ah is the address of a datagram. Both
+// may be nil.
+func ofPeer(attrs []slog.Attr, q *QP, ah *AH) []slog.Attr {
+	if ah != nil {
+		return append(attrs, slog.Any("peer", ah))
+	}
+	if q == nil || q.target != nil {
+		return attrs
+	}
+	var a ib.QPAttr
+	q.conn.Machine().Query(&a)
+	return appendPeer(attrs, q.conn.PeerLocked(), a.DestQPN)
+}
+
+// appendPeer appends a peer's address. Over a link, which has none, it is the queue pair's number.
+func appendPeer(attrs []slog.Attr, p netip.AddrPort, n ib.QPN) []slog.Attr {
+	switch {
+	case p.IsValid():
+		attrs = append(attrs, slog.Any("peer", text{p}))
+	case n != 0:
+		attrs = append(attrs, slog.Any("peer_qpn", text{n}))
+	}
+	return attrs
 }
 
 func (l verbLog) completed(c *Context, wc *ib.WC) {
@@ -174,19 +221,45 @@ func (l verbLog) completed(c *Context, wc *ib.WC) {
 			slog.Int("bytes", int(wc.ByteLen)))
 	case level == slog.LevelWarn:
 		attrs = append(attrs, slog.Any("reason", text{wc.VendorErr}))
-		if q := c.NumberedQP(wc.QPN); q != nil && q.target == nil {
-			attrs = append(attrs, slog.Any("peer", text{q.conn.PeerLocked()}))
-		}
+		attrs = ofPeer(attrs, c.NumberedQP(wc.QPN), nil)
 	}
 	l.to.LogAttrs(context.Background(), level, "completion", attrs...)
 }
 
 func (l verbLog) raised(e *AsyncEvent) {
-	args := []any{"type", text{e.Type}}
-	if e.QP != nil { // which may be locked
-		args = append(args, "qpn", text{e.QP.QPN()})
+	if !l.wants(slog.LevelWarn) {
+		return
 	}
-	l.to.Warn("asynchronous event", args...)
+	attrs := []slog.Attr{slog.Any("type", text{e.Type})}
+	switch {
+	case e.QP != nil:
+		attrs = append(attrs, slog.Any("qpn", text{e.QP.QPN()}))
+		attrs = append(attrs, e.QP.whyEvent(e.Type)...)
+	case e.CQ != nil:
+		attrs = append(attrs, slog.String("reason", "completions were lost"),
+			slog.Int("depth", e.CQ.Depth()))
+	case e.SRQ != nil:
+		attrs = append(attrs, slog.Uint64("srqn", uint64(e.SRQ.num)))
+	case e.Port != 0:
+		attrs = append(attrs, slog.Int("port", e.Port))
+	}
+	l.to.LogAttrs(context.Background(), slog.LevelWarn, "asynchronous event", attrs...)
+}
+
+// whyEvent returns the peer of a queue pair that has raised an event, and the reason of a failure.
+func (q *QP) whyEvent(e ib.EventType) []slog.Attr {
+	c := q.conn.Cause()
+	if c == nil {
+		return nil
+	}
+	attrs := appendPeer(nil, c.Peer, c.PeerQPN)
+	switch e {
+	case ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr:
+		if c.Reason != ib.VendorNone {
+			attrs = append(attrs, slog.Any("reason", text{c.Reason}))
+		}
+	}
+	return attrs
 }
 
 // text is a value that is logged by its name.

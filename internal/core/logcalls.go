@@ -50,14 +50,20 @@ func (t twoLogs) call(verb string, err error, args ...any) {
 	t[1].call(verb, err, args...)
 }
 
+func (t twoLogs) asked(verb string, err error) {
+	t[0].asked(verb, err)
+	t[1].asked(verb, err)
+}
+
 func (t twoLogs) sent(q *QP, wr *SendWR, err error) {
 	t[0].sent(q, wr, err)
 	t[1].sent(q, wr, err)
 }
 
-func (t twoLogs) received(verb string, queue slog.Attr, wr *RecvWR, err error) {
-	t[0].received(verb, queue, wr, err)
-	t[1].received(verb, queue, wr, err)
+func (t twoLogs) received(verb string, queue slog.Attr, q *QP, wr *RecvWR,
+	err error) {
+	t[0].received(verb, queue, q, wr, err)
+	t[1].received(verb, queue, q, wr, err)
 }
 
 func (t twoLogs) completed(c *Context, wc *ib.WC) {
@@ -68,4 +74,9 @@ func (t twoLogs) completed(c *Context, wc *ib.WC) {
 func (t twoLogs) raised(e *AsyncEvent) {
 	t[0].raised(e)
 	t[1].raised(e)
+}
+
+func (t twoLogs) connection(e *ConnEvent) {
+	t[0].connection(e)
+	t[1].connection(e)
 }

@@ -117,18 +117,24 @@ func (q *QP) quick(wr *SendWR) bool {
 // BeginSend locks the queue pair for Send, or fails if it takes no sends. SubmitSends unlocks it.
 func (q *QP) BeginSend() error {
 	if q.target != nil {
-		return invalid("QP", "is XRC_RECV: it has no send queue")
+		return q.refused(invalid("QP", "is XRC_RECV: it has no send queue"))
 	}
 	q.conn.Lock()
 	if q.gone.Load() { // read under the lock, which destroy takes
 		q.conn.Unlock()
-		return invalid("QP", "was destroyed")
+		return q.refused(invalid("QP", "was destroyed"))
 	}
 	if s := q.conn.Machine().State(); s < ib.QPRTS {
 		q.conn.Unlock()
-		return invalid("QP", "is in %v: sends may be posted from RTS on", s)
+		return q.refused(invalid("QP", "is in %v: sends may be posted from RTS on", s))
 	}
 	return nil
+}
+
+// refused writes why the queue pair takes no sends to the log, and returns it.
+func (q *QP) refused(err error) error {
+	q.ctx.logCall("ibv_post_send", err, "qp", q)
+	return err
 }
 
 // SubmitSends starts the work posted since BeginSend, and unlocks the queue pair.
@@ -337,7 +343,7 @@ func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
 
 // BindMW binds a type 1 window: ibv_bind_mw(3).
 func (q *QP) BindMW(mw *MW, b BindWR) (err error) {
-	defer func() { q.ctx.logCall("ibv_bind_mw", err, "qpn", text{q.QPN()}, "wr_id", b.ID) }()
+	defer func() { q.ctx.logCall("ibv_bind_mw", err, "qp", q, "wr_id", b.ID) }()
 	b.MW = mw
 	if err := q.BeginSend(); err != nil {
 		return err
@@ -361,6 +367,7 @@ func (q *QP) BindMW(mw *MW, b BindWR) (err error) {
 // PostRecv posts receive work requests in order: ibv_post_recv(3).
 func (q *QP) PostRecv(wrs []RecvWR) (posted int, err error) {
 	if err := q.beginRecv(); err != nil {
+		q.ctx.logCall("ibv_post_recv", err, "qp", q)
 		return 0, err
 	}
 	for i := range wrs {
@@ -399,7 +406,7 @@ func (q *QP) beginRecv() error {
 func (q *QP) pushRecv(wr *RecvWR) error {
 	err := q.putRecv(wr)
 	if q.ctx.log != nil {
-		q.ctx.log.received("ibv_post_recv", slog.Any("qpn", text{q.QPN()}), wr, err)
+		q.ctx.log.received("ibv_post_recv", slog.Any("qpn", text{q.QPN()}), q, wr, err)
 	}
 	return err
 }

@@ -134,7 +134,8 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (posted int, err error) {
 	for i := range wrs {
 		err := s.ring.Post(wrs[i].ID, wrs[i].SGList)
 		if l := s.pd.ctx.log; l != nil {
-			l.received("ibv_post_srq_recv", slog.Uint64("srqn", uint64(s.num)), &wrs[i], err)
+			l.received("ibv_post_srq_recv", slog.Uint64("srqn", uint64(s.num)), nil,
+				&wrs[i], err)
 		}
 		switch {
 		case errors.Is(err, queue.ErrFull):
@@ -190,6 +191,9 @@ func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) erro
 	}
 	return nil
 }
+
+// LogQuery is Context.LogQuery of Query.
+func (s *SRQ) LogQuery() { s.pd.ctx.LogQuery("ibv_query_srq", nil) }
 
 // Query returns size and armed limit: ibv_query_srq(3).
 func (s *SRQ) Query() ib.SRQAttr {

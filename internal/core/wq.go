@@ -33,8 +33,9 @@ type WQ struct {
 }
 
 // CreateWQ creates a work queue in the RESET state: ibv_create_wq(3).
-func (p *PD) CreateWQ(attr *WQInitAttr) (*WQ, error) {
+func (p *PD) CreateWQ(attr *WQInitAttr) (w *WQ, err error) {
 	c := p.ctx
+	defer func() { c.logCall("ibv_create_wq", err, numberOf(w)...) }()
 	switch err := c.alive(); {
 	case err != nil:
 		return nil, err
@@ -52,6 +53,14 @@ func (p *PD) CreateWQ(attr *WQInitAttr) (*WQ, error) {
 		return nil, err
 	}
 	return &WQ{qp: q}, nil
+}
+
+// numberOf returns the number of a receive queue for the log; w may be nil.
+func numberOf(w *WQ) []any {
+	if w == nil {
+		return nil
+	}
+	return []any{"wq_num", text{w.Num()}}
 }
 
 // newQP makes a queue pair whose type has been checked.
@@ -94,8 +103,9 @@ func (w *WQ) State() ib.WQState {
 }
 
 // Modify changes the state: ibv_modify_wq(3).
-func (w *WQ) Modify(to ib.WQState) error {
+func (w *WQ) Modify(to ib.WQState) (err error) {
 	q := w.qp
+	defer func() { q.ctx.logCall("ibv_modify_wq", err, append(numberOf(w), "state", to)...) }()
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
 	if q.gone.Load() {
@@ -129,7 +139,8 @@ func (w *WQ) PostRecv(wrs []RecvWR) (posted int, err error) { return w.qp.PostRe
 func (w *WQ) ReceivesPosted() { w.qp.ReceivesPosted() }
 
 // Destroy removes the work queue: ibv_destroy_wq(3).
-func (w *WQ) Destroy() error {
+func (w *WQ) Destroy() (err error) {
+	defer func() { w.qp.ctx.logCall("ibv_destroy_wq", err, numberOf(w)...) }()
 	if err := retire(&w.users, "WQ"); err != nil {
 		return err
 	}
@@ -145,7 +156,8 @@ type RWQTable struct {
 }
 
 // CreateRWQTable makes an indirection table: ibv_create_rwq_ind_table(3).
-func (c *Context) CreateRWQTable(wqs []*WQ) (*RWQTable, error) {
+func (c *Context) CreateRWQTable(wqs []*WQ) (t *RWQTable, err error) {
+	defer func() { c.logCall("ibv_create_rwq_ind_table", err, "wqs", len(wqs)) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -175,7 +187,8 @@ func leaveAll(wqs []*WQ) {
 }
 
 // Destroy removes the table: ibv_destroy_rwq_ind_table(3).
-func (t *RWQTable) Destroy() error {
+func (t *RWQTable) Destroy() (err error) {
+	defer func() { t.ctx.logCall("ibv_destroy_rwq_ind_table", err, "wqs", len(t.wqs)) }()
 	if err := retire(&t.users, "RWQTable"); err != nil {
 		return err
 	}
@@ -192,7 +205,8 @@ type RSSInitAttr struct {
 
 // CreateRSSQP makes a raw packet queue pair that spreads its frames over work queues:
 // ibv_create_qp_ex(3).
-func (p *PD) CreateRSSQP(attr *RSSInitAttr) (*QP, error) {
+func (p *PD) CreateRSSQP(attr *RSSInitAttr) (q *QP, err error) {
+	defer func() { p.ctx.logCall("ibv_create_qp", err, "qp", q) }()
 	switch err := p.ctx.alive(); {
 	case err != nil:
 		return nil, err
@@ -208,8 +222,7 @@ func (p *PD) CreateRSSQP(attr *RSSInitAttr) (*QP, error) {
 	if err := use(&attr.Table.users, "attr.Table"); err != nil {
 		return nil, err
 	}
-	q, err := p.newQP(&QPInitAttr{Type: ib.QPTypeRawPacket})
-	if err != nil {
+	if q, err = p.newQP(&QPInitAttr{Type: ib.QPTypeRawPacket}); err != nil {
 		attr.Table.users.Add(-1)
 		return nil, err
 	}

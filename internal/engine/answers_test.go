@@ -33,6 +33,7 @@ func (a *answering) Received() uint32                { return a.received }
 func (a *answering) Route() Route                    { panic("not asked") }
 func (a *answering) NextTimeout() monotime.Time      { return a.when }
 func (a *answering) HandleTimeout(monotime.Time)     { a.expired, a.when = a.expired+1, monotime.Never }
+func (a *answering) Cause() ib.VendorErr             { return ib.VendorNone }
 func (a *answering) PollEvent() (ib.EventType, bool) { return 0, false }
 func (a *answering) State() ib.QPState               { return ib.QPRTS }
 func (a *answering) AppendCounts(c []uint64) []uint64 {

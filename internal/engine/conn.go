@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -41,6 +42,7 @@ type Conn struct {
 	answers answers
 
 	alarm Alarm
+	cause atomic.Pointer[Cause] // of the last event
 }
 
 // ConnOptions configure a Conn.

@@ -133,6 +133,9 @@ func (c *Conn) deadlineMoved(now monotime.Time) (to monotime.Time, ok bool) {
 // function of SetAfter.
 func (c *Conn) DeliverUnlock() {
 	e, ok := c.machine.PollEvent()
+	if ok {
+		c.NoteCause()
+	}
 	after := c.after
 	c.after = nil
 	c.mu.Unlock()

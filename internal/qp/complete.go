@@ -11,6 +11,7 @@ import (
 // request or the queue asks for it. The caller takes it off the queue.
 func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	q.count(ib.CompCntrSendOf(w.Opcode), s, w.Length)
+	q.blameStatus(s, v)
 	if s == ib.WCSuccess && !q.SignalAll && w.Flags&ib.SendSignaled == 0 {
 		return
 	}
@@ -23,6 +24,13 @@ func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 		wc.ByteLen = 8
 	}
 	q.SendCQ.Push(wc, s != ib.WCSuccess)
+}
+
+// blameStatus is Blame of a work request that failed by itself.
+func (q *Core) blameStatus(s ib.WCStatus, v ib.VendorErr) {
+	if s != ib.WCSuccess && s != ib.WCWRFlushErr {
+		q.Blame(v)
+	}
 }
 
 // CompleteDone is CompleteSend, with success, of a request of n bytes that was done at once and is
@@ -74,6 +82,7 @@ func (q *Core) FailRecv(s ib.WCStatus, v ib.VendorErr) {
 	if !q.RecvHeld {
 		return
 	}
+	q.blameStatus(s, v)
 	q.CompleteRecv(&ib.WC{Status: s, Opcode: ib.WCRecv, VendorErr: v}, true)
 }
 

@@ -22,6 +22,7 @@ type Core struct {
 	state    ib.QPState
 	received uint32
 	events   []ib.EventType
+	cause    ib.VendorErr
 	wc       ib.WC       // scratch: passing it on by pointer costs no allocation
 	placed   mem.LastKey // of local memory that was written
 }
@@ -52,6 +53,9 @@ var transitions = fsm.Table[ib.QPState]{
 // must have refused.
 func (q *Core) Enter(s ib.QPState) {
 	transitions.Check("qp", q.state, s)
+	if s == ib.QPRTS {
+		q.cause = ib.VendorNone
+	}
 	q.state = s
 	if q.OnState != nil {
 		q.OnState(s)
@@ -82,6 +86,12 @@ func (q *Core) Raise(e ib.EventType) {
 		q.events = append(q.events, e)
 	}
 }
+
+// Blame keeps the reason of a failure, for the event that it makes.
+func (q *Core) Blame(v ib.VendorErr) { q.cause = v }
+
+// Cause returns the reason that Blame kept since the queue pair was last in RTS.
+func (q *Core) Cause() ib.VendorErr { return q.cause }
 
 // PollEvent returns the next asynchronous event.
 func (q *Core) PollEvent() (ib.EventType, bool) {

@@ -17,6 +17,8 @@ type Machine interface {
 	// NextTimeout returns when HandleTimeout is due; the caller asks last.
 	NextTimeout() monotime.Time
 	PollEvent() (ib.EventType, bool)
+	// Cause returns the reason of the last failure that made an event, if it is known.
+	Cause() ib.VendorErr
 	// Query fills the attributes the machine owns.
 	Query(attr *ib.QPAttr)
 	State() ib.QPState

@@ -3,6 +3,8 @@
 package rdmap
 
 import (
+	"cmp"
+
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/mem"
@@ -278,6 +280,7 @@ func (q *QP) refuse(now monotime.Time) {
 			q.FailRecv(r.fault.status, r.fault.vendor)
 		}
 	}
+	q.Blame(cmp.Or(r.fault.vendor, causeOf(r.term)))
 	q.terminate(now, r.term, r.term.Layer != wire.LayerLLP, r.fault.event)
 }
 

@@ -78,6 +78,7 @@ func (q *QP) refuseResponse(now monotime.Time, v ib.VendorErr) {
 	q.rx.h, q.rx.length = e.header, wire.UntaggedBytes+wire.ReadRequestBytes
 	q.rx.read = e.read
 	q.resp.out = q.resp.out[:0]
+	q.Blame(v)
 	q.terminate(now, remoteError(v), true, ib.EventQPAccessErr)
 }
 

@@ -76,6 +76,7 @@ func (q *QP) handleTerminate(now monotime.Time, body []byte) {
 // atomic by its number, or a SEND or WRITE that the socket has not taken all of.
 func (q *QP) blame(m *wire.TermMsg) {
 	s, v := statusOf(m.TermError)
+	q.Blame(v)
 	if !m.HasDDP {
 		return
 	}
@@ -150,6 +151,27 @@ func (q *QP) flushUpTo(idx uint64, s ib.WCStatus, v ib.VendorErr) {
 		}
 		q.SQ.PopFront()
 	}
+}
+
+// causeOf returns the reason for which a request is refused with a Terminate of this end.
+func causeOf(e wire.TermError) ib.VendorErr {
+	switch e {
+	case wire.RDMAPInvalidSTag, wire.DDPInvalidSTag:
+		return ib.VendorKey
+	case wire.RDMAPNotAssociated, wire.DDPNotAssociated:
+		return ib.VendorPD
+	case wire.RDMAPBounds, wire.RDMAPTOWrap, wire.DDPBounds, wire.DDPTOWrap:
+		return ib.VendorBounds
+	case wire.RDMAPAccess:
+		return ib.VendorAccess
+	case wire.RDMAPCannotInvalidate:
+		return ib.VendorBound
+	case wire.DDPNoBuffer:
+		return ib.VendorRNR
+	case wire.DDPTooLong, wire.MPAMarkerMismatch:
+		return ib.VendorLength
+	}
+	return ib.VendorOpcode
 }
 
 // statusOf is the completion status that a Terminate means.

@@ -47,6 +47,7 @@ func (q *QP) takeCompletions(now monotime.Time) {
 	}
 	if !ok {
 		q.Count[BadCQE]++
+		q.Blame(ib.VendorOpcode)
 		q.Raise(ib.EventQPFatal)
 		q.failOldest(ib.WCBadRespErr, ib.VendorOpcode)
 		return

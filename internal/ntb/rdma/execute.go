@@ -21,8 +21,9 @@ type responder struct {
 // refuse ends the queue pair because of a request, as a NAK does.
 //
 // Spec: IBTA vol. 1, 9.9.3 and table 61 (responder error behaviour).
-func (q *QP) refuse(s wire.Status) wire.Status {
+func (q *QP) refuse(s wire.Status, why ib.VendorErr) wire.Status {
 	q.Count[Refused]++
+	q.Blame(why)
 	event := ib.EventQPFatal
 	switch s {
 	case wire.StatusInvalid:
@@ -37,13 +38,13 @@ func (q *QP) refuse(s wire.Status) wire.Status {
 // refuseRecv is refuse with an error for the receive that was taken.
 func (q *QP) refuseRecv(s wire.Status, c ib.WCStatus, v ib.VendorErr) wire.Status {
 	q.FailRecv(c, v)
-	return q.refuse(s)
+	return q.refuse(s, v)
 }
 
 // execute carries out a request that is well-formed.
 func (q *QP) execute(e *wire.WQE, b *channel.Batch) (s wire.Status, orig uint64) {
 	if !q.follows(e) {
-		return q.refuse(wire.StatusInvalid), 0
+		return q.refuse(wire.StatusInvalid, ib.VendorOpcode), 0
 	}
 	need := ib.Access(0)
 	switch {
@@ -55,7 +56,7 @@ func (q *QP) execute(e *wire.WQE, b *channel.Batch) (s wire.Status, orig uint64)
 		need = ib.AccessRemoteAtomic
 	}
 	if !q.Attr.AccessFlags.Has(need) {
-		return q.refuse(wire.StatusInvalid), 0
+		return q.refuse(wire.StatusInvalid, ib.VendorAccess), 0
 	}
 	switch {
 	case e.Op.IsSend():
@@ -116,7 +117,7 @@ func (n *Node) data(e *wire.WQE) ([]byte, bool) {
 func (q *QP) executeSend(e *wire.WQE) wire.Status {
 	data, ok := q.node.data(e)
 	if !ok {
-		return q.refuse(wire.StatusInvalid)
+		return q.refuse(wire.StatusInvalid, ib.VendorOpcode)
 	}
 	if e.Flags&wire.WQEFirst != 0 {
 		if !q.TakeRecv() {
@@ -154,7 +155,7 @@ func (q *QP) executeWrite(e *wire.WQE) wire.Status {
 	if e.Flags&wire.WQEFirst != 0 && e.Length > e.Bytes {
 		s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr, e.Length, ib.AccessRemoteWrite)
 		if v != ib.VendorNone {
-			return q.refuse(wire.StatusAccess)
+			return q.refuse(wire.StatusAccess, v)
 		}
 		s.Release()
 	}
@@ -166,12 +167,12 @@ func (q *QP) executeWrite(e *wire.WQE) wire.Status {
 		s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr+uint64(e.Offset), e.Bytes,
 			ib.AccessRemoteWrite)
 		if v != ib.VendorNone {
-			return q.refuse(wire.StatusAccess)
+			return q.refuse(wire.StatusAccess, v)
 		}
 		status := q.place(e, &s)
 		s.Release()
 		if status != wire.StatusDone {
-			return q.refuse(status)
+			return q.refuse(status, ib.VendorFault)
 		}
 	}
 	q.accept(e)
@@ -205,18 +206,18 @@ func (q *QP) executeRead(e *wire.WQE, b *channel.Batch) wire.Status {
 		return wire.StatusDone
 	}
 	if e.Bytes > maxPiece || !q.node.ch.PeerContains(e.DataAt, uint64(e.Bytes)) {
-		return q.refuse(wire.StatusInvalid)
+		return q.refuse(wire.StatusInvalid, ib.VendorOpcode)
 	}
 	if e.Flags&wire.WQEFirst != 0 && e.Length > e.Bytes { // all of it, before any
 		s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr, e.Length, ib.AccessRemoteRead)
 		if v != ib.VendorNone {
-			return q.refuse(wire.StatusAccess)
+			return q.refuse(wire.StatusAccess, v)
 		}
 		s.Release()
 	}
 	s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr+uint64(e.Offset), e.Bytes, ib.AccessRemoteRead)
 	if v != ib.VendorNone {
-		return q.refuse(wire.StatusAccess)
+		return q.refuse(wire.StatusAccess, v)
 	}
 	spans := append(q.node.spans[:0], s)
 	b.Gather(e.DataAt, spans)
@@ -230,9 +231,9 @@ func (q *QP) executeAtomic(e *wire.WQE) (wire.Status, uint64) {
 	switch v {
 	case ib.VendorNone:
 	case ib.VendorAlign:
-		return q.refuse(wire.StatusInvalid), 0
+		return q.refuse(wire.StatusInvalid, v), 0
 	default:
-		return q.refuse(wire.StatusAccess), 0
+		return q.refuse(wire.StatusAccess, v), 0
 	}
 	defer s.Release()
 	var orig uint64
@@ -243,7 +244,7 @@ func (q *QP) executeAtomic(e *wire.WQE) (wire.Status, uint64) {
 		orig, ok = s.FetchAdd(e.CompareAdd)
 	}
 	if !ok {
-		return q.refuse(wire.StatusAccess), 0
+		return q.refuse(wire.StatusAccess, ib.VendorFault), 0
 	}
 	return wire.StatusDone, orig
 }

@@ -167,6 +167,7 @@ func (q *QP) linkDown(now monotime.Time) {
 	q.far, q.opened, q.server = nil, nil, nil
 	switch q.State() {
 	case ib.QPRTR, ib.QPRTS, ib.QPSQD:
+		q.Blame(ib.VendorPeerGone)
 		q.fail(ib.EventQPFatal)
 	default:
 		q.retryAt = monotime.Never

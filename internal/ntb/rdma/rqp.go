@@ -210,7 +210,7 @@ func (r *rqp) answer(b *channel.Batch) {
 		q.Count[RcvdPieces]++
 		if !e.Parse(room[:]) || e.Mark.Index() != r.taken {
 			q.Count[BadWQE]++
-			c.Status = q.refuse(wire.StatusInvalid)
+			c.Status = q.refuse(wire.StatusInvalid, ib.VendorOpcode)
 		} else {
 			if e.Flags&wire.WQEDone != 0 {
 				q.takeDone(e.Done)
@@ -245,7 +245,7 @@ func (r *rqp) handleFault(now monotime.Time, from wire.Index) {
 		return
 	}
 	if q := n.byQPN[r.dest]; q != nil && q.Attr.DestQPN == r.qpn {
-		q.refuse(wire.StatusOp)
+		q.refuse(wire.StatusOp, ib.VendorFault)
 	}
 	r.taken = from
 	r.refuse(wire.StatusOp)

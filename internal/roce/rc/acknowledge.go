@@ -183,6 +183,7 @@ func (q *QP) pollResponses(b *roce.Burst) {
 						msn: o.msn}
 					continue
 				}
+				q.Blame(v)
 				q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr, done)
 				continue
 			}

@@ -278,6 +278,7 @@ func (q *QP) refuse(p *wire.Packet, v verdict, detail ib.VendorErr) {
 	case nakOp:
 		code, event = wire.NAKRemoteOperational, ib.EventQPFatal
 	}
+	q.Blame(detail)
 	q.failResponder(p.PSN, code, event, len(r.out))
 }
 

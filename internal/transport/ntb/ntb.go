@@ -307,6 +307,7 @@ func (l *Device) deliverOf(x *peerLink) bool {
 			return true
 		}
 		for e, ok := q.PollEvent(); ok && !c.Closed(); e, ok = q.PollEvent() {
+			c.NoteCause()
 			l.mu.Unlock()
 			c.OnEvent(e)
 			l.mu.Lock()

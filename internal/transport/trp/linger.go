@@ -133,6 +133,7 @@ func (m lingerMachine) Doorbell(monotime.Time)                {}
 func (m lingerMachine) HandleTimeout(now monotime.Time)       { m.conn.HandleTimeout(now) }
 func (m lingerMachine) NextTimeout() monotime.Time            { return m.conn.NextTimeout() }
 func (m lingerMachine) PollEvent() (ib.EventType, bool)       { return 0, false }
+func (m lingerMachine) Cause() ib.VendorErr                   { return ib.VendorNone }
 func (m lingerMachine) Query(*ib.QPAttr)                      {}
 func (m lingerMachine) State() ib.QPState                     { return ib.QPErr }
 func (m lingerMachine) Received() uint32                      { return 0 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rdmacm
+
+import (
+	"net/netip"
+
+	"verbena/internal/core"
+	"verbena/internal/wire/cm"
+)
+
+// log writes an event of the ID to the log of the process's devices, if there is one. The caller
+// holds mu, or the ID is that of a request that no goroutine else has yet.
+func (id *ID) log(ev *Event) {
+	if !core.Logs() {
+		return
+	}
+	e := id.connEvent(ev.Type.String(), ev.Err)
+	if id.qp != nil {
+		e.QPN = id.qp.QPN()
+	}
+	core.LogConnection(id.deviceName(), e)
+}
+
+// logReject writes that the ID's request was refused, or why not. The caller holds mu.
+func (id *ID) logReject(err error) {
+	if core.Logs() {
+		core.LogConnection(id.deviceName(), id.connEvent("rdma_reject", err))
+	}
+}
+
+func (id *ID) connEvent(name string, err error) *core.ConnEvent {
+	return &core.ConnEvent{Type: name, Local: id.local, Peer: id.peer, Err: err}
+}
+
+// deviceName returns the name of the ID's device, "" while it has none.
+func (id *ID) deviceName() string {
+	if id.at.verbs == nil {
+		return ""
+	}
+	return id.at.verbs.Info().Name
+}
+
+// logRefused writes that a request was refused before the application has seen it.
+func logRefused(local netip.AddrPort, peer netip.Addr, why cm.Reason) {
+	if core.Logs() {
+		core.LogConnection("", &core.ConnEvent{Type: "request refused", Local: local,
+			Peer: netip.AddrPortFrom(peer, 0), Err: refusal{why}})
+	}
+}
+
+// refusal is the reason of a refused request.
+type refusal struct{ cm.Reason }
+
+func (r refusal) Error() string { return r.String() }
