@@ -19,12 +19,9 @@ import (
 const (
 	// packetsRequest is the line by which a client asks for packets, once it has the snapshot.
 	packetsRequest = "packets\n"
-	// packetsTimeout bounds the time for which a client that reads slowly keeps the ring from
-	// taking packets, and others from answers.
+	// packetsTimeout bounds the time for which a client that reads slowly takes the ring's room for
+	// new packets, and keeps others from answers.
 	packetsTimeout = 10 * time.Second
-	// packetsPiece is sent at once, between looks at the time: the system waits anew for the room
-	// of each 32 KiB or so.
-	packetsPiece = 1 << 15
 	// maxHeadBytes bounds the line before the packets.
 	maxHeadBytes = 1 << 10
 )
@@ -55,24 +52,20 @@ func sendPackets(conn io.Writer, ring func() *pcap.Contents) error {
 	return err
 }
 
-// pieces writes to a client until a time. Each piece has replyTimeout, too.
+// pieces writes to a client until a time. Each piece has replyTimeout, too: the system waits anew
+// for the room of each 32 KiB or so.
 type pieces struct {
 	conn io.Writer
 	end  time.Time
 }
 
 func (p *pieces) Write(b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		left := time.Until(p.end)
-		if left <= 0 {
-			return n, os.ErrDeadlineExceeded
-		}
-		limitWrite(p.conn, min(left, replyTimeout))
-		var k int
-		k, err = p.conn.Write(b[n:min(n+packetsPiece, len(b))])
-		n += k
+	left := time.Until(p.end)
+	if left <= 0 {
+		return 0, os.ErrDeadlineExceeded
 	}
-	return n, err
+	limitWrite(p.conn, min(left, replyTimeout))
+	return p.conn.Write(b)
 }
 
 // ErrNoRing is returned for a process that keeps no packets.

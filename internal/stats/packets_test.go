@@ -126,7 +126,7 @@ func TestStrangeClients(t *testing.T) {
 	defer c.Close()
 	io.WriteString(c, packetsRequest)
 	in := bufio.NewReader(c)
-	for range 2 { // the snapshot, and what comes behind: the ring is held
+	for range 2 { // the snapshot, and what comes behind: the ring is being sent
 		if _, err := in.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,6 @@ const (
 	mostBursts = 16
 	// mostNames bounds the search for a name that is not taken.
 	mostNames = 10000
-	// pieceBytes are written between calls of Wrote.
-	pieceBytes = 1 << 20
 	// partSuffix ends the name of a file that is not whole yet.
 	partSuffix = ".part"
 )
@@ -250,13 +248,9 @@ type progress struct {
 }
 
 func (p progress) Write(b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		var k int
-		k, err = p.Writer.Write(b[n:min(n+pieceBytes, len(b))])
-		n += k
-		if p.wrote != nil {
-			p.wrote()
-		}
+	n, err = p.Writer.Write(b)
+	if p.wrote != nil {
+		p.wrote()
 	}
 	return n, err
 }

@@ -120,27 +120,25 @@ func (w *Writer) WriteCall(c *Call) error {
 // CallsMissing is the msg of the call that a Ring puts in the place of others.
 const CallsMissing = "calls are missing"
 
-// WriteCall keeps a call, as Writer.WriteCall writes it. Calls that come while the ring is held
-// are left out; before the next one there is a call that says how many.
+// WriteCall keeps a call, as Writer.WriteCall writes it. Calls that find no room while the ring is
+// written out are left out; before the next one there is a call that says how many.
 func (r *Ring) WriteCall(c *Call) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held {
-		r.absent++
-		return nil
-	}
-	if r.absent > 0 {
-		r.keepCallLocked(&Call{Time: c.Time, Failed: true,
-			Text: fmt.Sprintf("level=WARN msg=%q calls=%d", CallsMissing, r.absent)})
+	if r.absent > 0 && !r.full && r.keepCallLocked(&Call{Time: c.Time, Failed: true,
+		Text: fmt.Sprintf("level=WARN msg=%q calls=%d", CallsMissing, r.absent)}) {
 		r.absent = 0
 	}
-	r.keepCallLocked(c)
+	if r.full || !r.keepCallLocked(c) {
+		r.absent++
+	}
 	return nil
 }
 
-func (r *Ring) keepCallLocked(c *Call) {
-	missed := r.missed // for the comment of the next packet
-	_ = r.keepLocked(appendCall(r.block[:0], c), nil)
-	r.missed = missed
-	r.calls++
+func (r *Ring) keepCallLocked(c *Call) bool {
+	kept := r.keepLocked(appendCall(r.block[:0], c))
+	if kept {
+		r.calls++
+	}
+	return kept
 }

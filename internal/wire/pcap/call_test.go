@@ -115,12 +115,15 @@ func TestRingOfCalls(t *testing.T) {
 		put(i)
 	}
 	c := r.Hold()
-	var file bytes.Buffer
-	c.WriteTo(&file)
+	if err := r.Write(&pcap.Datagram{Time: callAt, Src: flows[0].src, Dst: flows[0].dst}, make([]byte, 4000)); err != nil { // no room
+		t.Fatal(err)
+	}
 	put(3000)
 	put(3001)
-	c.Release()
+	var file bytes.Buffer
+	c.WriteTo(&file)
 	put(3002)
+	c.Release()
 	lines, err := read(file.Bytes())
 	calls := strings.Count(strings.Join(lines, "\n"), "msg=")
 	if err != nil || calls < 800 || len(lines)-calls != c.Packets || c.Span < time.Since(callAt)-time.Hour {

@@ -5,6 +5,7 @@ package pcap_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -87,15 +88,12 @@ func TestRingKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// While the ring is written out it takes nothing, and says so afterwards. Errors are those of a
+// While the ring is written out it takes packets as long as there is room. Errors are those of a
 // Writer.
 func TestRingHeld(t *testing.T) {
 	r := pcap.NewRing(0, "ring")
 	write := func(comment string, n int) error {
 		return r.Write(&pcap.Datagram{Time: flowTime, Src: flows[0].src, Dst: flows[0].dst, Comment: comment}, make([]byte, n))
-	}
-	segment := func() error {
-		return r.WriteSegment(&pcap.Segment{Time: flowTime, Src: flows[0].src, Dst: flows[0].dst}, make([]byte, 10))
 	}
 	if got := contents(t, r); len(got) != 0 {
 		t.Errorf("an empty ring has %v", got)
@@ -104,27 +102,79 @@ func TestRingHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.Hold()
-	for range 3 {
-		if err := write("", 2); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := segment(); err != nil {
+	if err := write("", 2); err != nil {
 		t.Fatal(err)
 	}
-	c.Release()
+	if err := r.WriteSegment(&pcap.Segment{Time: flowTime, Src: flows[0].src, Dst: flows[0].dst}, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
 	if err := write("own", 70000); err == nil {
 		t.Error("a payload of 70000 bytes")
 	}
-	for _, comment := range []string{"own", ""} {
-		if err := write(comment, 3); err != nil {
+	c.Release()
+	var file bytes.Buffer
+	c = r.Hold()
+	defer c.Release()
+	if _, err := c.WriteTo(&file); err != nil || c.Packets != 3 || strings.Contains(file.String(), "missing") {
+		t.Errorf("%d packets, %v\n%q", c.Packets, err, &file)
+	}
+}
+
+// each calls a function before each Write.
+type each func(n int)
+
+func (f each) Write(b []byte) (int, error) {
+	f(len(b))
+	return len(b), nil
+}
+
+// A full ring leaves out packets until the oldest ones are written, and says so behind the gap. The
+// contents are those of their moment.
+func TestRingHeldFull(t *testing.T) {
+	const size = 1000
+	r := pcap.NewRing(0, "ring")
+	next := 0
+	write := func() {
+		t.Helper()
+		b := binary.BigEndian.AppendUint32(make([]byte, 0, size), uint32(next))
+		next++
+		if err := r.Write(&pcap.Datagram{Time: flowTime, Src: flows[0].src, Dst: flows[0].dst, Comment: "own"}, b[:size]); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for range 2000 {
+		write()
+	}
+	c := r.Hold()
+	rounds := 0
+	for range 5 {
+		write() // no room
+	}
+	if n, err := c.WriteTo(each(func(n int) {
+		if n > 1<<15 {
+			t.Errorf("a piece of %d bytes", n)
+		}
+		if rounds++; rounds > 2 { // the header and a piece are written
+			write()
+		}
+	})); err != nil || int(n) != c.Bytes() {
+		t.Fatalf("%d bytes of %d: %v", n, c.Bytes(), err)
+	}
+	c.Release()
 	got := contents(t, r)
-	if len(got) != 3 || len(got[0].Payload) != 1 || got[2].Comment != "" ||
-		got[1].Comment != "4 packets are missing before this one: the ring was written out\nown" {
-		t.Errorf("%+v", got)
+	want := int(binary.BigEndian.Uint32(got[0].Payload))
+	for _, d := range got {
+		comment := "own"
+		if want == 2000 {
+			want, comment = 2005, "5 packets are missing before this one: the ring was written out\nown"
+		}
+		if n := binary.BigEndian.Uint32(d.Payload); int(n) != want || d.Comment != comment {
+			t.Fatalf("number %d, want %d; comment %q", n, want, d.Comment)
+		}
+		want++
+	}
+	if want != next || rounds < 30 {
+		t.Errorf("the last packet is before number %d of %d; %d pieces", want, next, rounds)
 	}
 }
 
@@ -134,19 +184,31 @@ func TestRingBesidePackets(t *testing.T) {
 	stop := make(chan struct{})
 	var busy, done sync.WaitGroup
 	busy.Go(func() {
-		for {
+		b := make([]byte, 4000)
+		for i := uint64(0); ; i++ {
 			select {
 			case <-stop:
 				return
 			default:
-				r.Write(&pcap.Datagram{Time: flowTime, Src: flows[2].src, Dst: flows[2].dst}, make([]byte, 4000))
+				binary.BigEndian.PutUint64(b, i)
+				r.Write(&pcap.Datagram{Time: flowTime, Src: flows[2].src, Dst: flows[2].dst}, b)
 			}
 		}
 	})
 	for range 2 {
 		done.Go(func() {
-			for range 3 {
-				contents(t, r)
+			for range 10 {
+				var last uint64
+				for i, d := range contents(t, r) {
+					n := binary.BigEndian.Uint64(d.Payload)
+					if i > 0 && n != last+1 && d.Comment == fmt.Sprintf("%d packets are missing before this one: the ring was written out", n-last-1) {
+						last = n - 1
+					}
+					if i > 0 && n != last+1 {
+						t.Errorf("number %d behind %d, comment %q", n, last, d.Comment)
+					}
+					last = n
+				}
 			}
 		})
 	}
