@@ -249,6 +249,9 @@ func (q *QP) look() stats.QueuePair {
 	if a.PathMigState != ib.MigMigrated {
 		s.Migration = a.PathMigState.String()
 	}
+	if q.init.SRQ != nil {
+		s.SRQN = q.init.SRQ.number
+	}
 	if a.PathMTU != 0 {
 		s.PathMTU = a.PathMTU.Bytes()
 	}

@@ -88,6 +88,10 @@ func (d *Info) Attr() ib.DeviceAttr {
 	}
 }
 
+// portCM is the capability of a port to carry the connection manager's messages, the only one that
+// rdma_rxe's ports have: IBV_PORT_CM_SUP.
+const portCM = 1 << 16
+
 // PortAttr returns the attributes of the device's port.
 func (d *Info) PortAttr() ib.PortAttr {
 	if d.Kind == KindNTB {
@@ -96,8 +100,7 @@ func (d *Info) PortAttr() ib.PortAttr {
 	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU256, GIDTblLen: gidTableLen,
 		MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
-		// connection management, device management, vendor class
-		PortCapFlags: 0x00890000,
+		PortCapFlags: portCM,
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
 	if d.Kind.IsIWARP() {

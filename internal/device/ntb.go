@@ -158,7 +158,7 @@ func (d *Info) ntbPort() ib.PortAttr {
 	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2,
 		MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
-		PortCapFlags: 0x00010000, // connection management
+		PortCapFlags: portCM,
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
 	if d.Shared() {

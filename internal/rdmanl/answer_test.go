@@ -22,7 +22,7 @@ func system() *System {
 		d := stats.Device{Name: "roce_a", Contexts: []uint32{1}, Regions: 2 * n, PDs: []stats.PD{{PDN: 1, Context: 1, Users: 3}}, CQs: []stats.CQ{{CQN: 2, Context: 1, Depth: 64, Users: 2}},
 			SRQs: []stats.SRQ{{SRQN: 5, PDN: 1, XRC: true}}}
 		for i := range n {
-			d.QueuePairs = append(d.QueuePairs, stats.QueuePair{QPN: uint32(1000*n + i), Type: "RC", State: "RTS", PeerQPN: 77, SQPSN: 7, RQPSN: 8, PDN: 1, Migration: "ARMED"})
+			d.QueuePairs = append(d.QueuePairs, stats.QueuePair{QPN: uint32(1000*n + i), Type: "RC", State: "RTS", PeerQPN: 77, SQPSN: 7, RQPSN: 8, PDN: 1, SRQN: 5, Migration: "ARMED"})
 			d.MRs = append(d.MRs, stats.MR{MRN: uint32(i), Context: 1, PDN: 1, Length: 4096})
 		}
 		return d
@@ -133,7 +133,7 @@ func TestAnswers(t *testing.T) {
 		{"queue pairs of port 2", ask(cmdResQPGet, flagDump, uint32(devIndex), 0, uint32(portIndex), 2), "done"},
 		{"protection domains", ask(cmdResPDGet, flagDump, uint32(devIndex), 0), `[14: 1=0 2="roce_a" 46{ 47{ 38=3 60=1 64=1 28=7 } 47{ 38=3 60=1 64=1 28=9 } } ] done`},
 		{"completion queues", ask(cmdResCQGet, flagDump, uint32(devIndex), 0), `[12: 1=0 2="roce_a" 35{ 36{ 37=64 38=2 61=2 64=1 28=7 }`},
-		{"shared receive queues", ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), `[23: 1=0 2="roce_a" 88{ 89{ 90=5 26=1 60=1 28=7 }`},
+		{"shared receive queues", ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), `[23: 1=0 2="roce_a" 88{ 89{ 90=5 26=1 60=1 19{ 20{ 21=1000 } } 28=7 }`},
 		{"contexts", ask(cmdResCtxGet, flagDump, uint32(devIndex), 0), `[22: 1=0 2="roce_a" 86{ 87{ 64=1 28=7 } 87{ 64=1 28=9 } } ] done`},
 		{"regions", ask(cmdResMRGet, flagDump, uint32(devIndex), 0), `[13: 1=0 2="roce_a" 40{ 41{ 45=4096 62=0 60=1 28=7 }`},
 		{"identifiers", ask(cmdResCMIDGet, flagDump, uint32(devIndex), 0), `[11: 1=0 2="roce_a" 30{ 31{ 63=0 32=262 26=2 27=8 33="\x02\x00\x1c\x06" 28=7 } 31{ 63=1 3=1 21=1000 32=273 26=4 27=5 33=`},
@@ -157,6 +157,10 @@ func TestLongListsAreCut(t *testing.T) {
 	answers := Answer(ask(cmdResQPGet, flagDump, uint32(devIndex), 0), system())
 	if n := strings.Count(text(t, answers), " 20{"); n != 401 || len(answers) < 10 {
 		t.Errorf("%d queue pairs in %d messages", n, len(answers))
+	}
+	answers = Answer(ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), system())
+	if n := strings.Count(text(t, answers), " 20{"); n != 1+mostTakers {
+		t.Errorf("%d queue pairs of shared receive queues", n)
 	}
 }
 

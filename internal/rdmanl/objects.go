@@ -191,7 +191,27 @@ func srqs(p *process) (list []answer) {
 		}
 		e.u8(resType, kind)
 		e.u32(resPDN, s.PDN)
+		e.nest(resQP, takers(p, s.SRQN)) // rdma shows no queue without it
 		list = append(list, e)
+	}
+	return list
+}
+
+// mostTakers bounds the queue pairs that are named with a shared receive queue: rdma has 256
+// letters for them.
+const mostTakers = 64
+
+// takers returns the queue pairs that take receives from a shared receive queue.
+func takers(p *process, srqn uint32) (list answer) {
+	n := 0
+	for _, q := range p.QueuePairs {
+		if q.SRQN != srqn || n == mostTakers {
+			continue
+		}
+		n++
+		var e answer
+		e.u32(resLQPN, q.QPN)
+		list.nest(resQP+1, e)
 	}
 	return list
 }

@@ -95,6 +95,7 @@ type QueuePair struct {
 	Peer    netip.AddrPort `json:"peer,omitzero"`
 	PeerQPN uint32         `json:"peer_qpn,omitempty"`
 	PDN     uint32         `json:"pdn,omitempty"`
+	SRQN    uint32         `json:"srqn,omitempty"` // of the shared queue that it takes from
 	PathMTU int            `json:"path_mtu_bytes,omitempty"`
 	SQPSN   uint32         `json:"sq_psn"` // of the next request to be sent
 	RQPSN   uint32         `json:"rq_psn"` // of the next request expected
