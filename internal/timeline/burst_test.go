@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/testkit/talk"
+	"verbena/internal/trace"
 	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 	"verbena/internal/wire/trp"
@@ -73,7 +74,7 @@ func TestBurstIsBounded(t *testing.T) {
 	for i := range d.Payload {
 		d.Payload[i] = 7 // each place looks like a packet
 	}
-	if n := cutRoCE(&d); n != 0 {
+	if n := trace.CutRoCE(&d); n != 0 {
 		t.Errorf("cut to %d bytes", n)
 	}
 	if got := kinds(read(t, b)); len(got) != 1 || got[0] != "bad" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"verbena/ib"
+	"verbena/internal/trace"
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/roce"
 )
@@ -40,7 +41,7 @@ func (b *builder) roce(d *pcap.Datagram) {
 	}
 	bad := !d.Truncated && (verdict != roce.WellFormed || !d.VerifyICRC())
 	if bad {
-		if n := cutRoCE(d); n > 0 {
+		if n := trace.CutRoCE(d); n > 0 {
 			b.burst(d, n, b.roce)
 			return
 		}

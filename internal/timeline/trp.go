@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"verbena/internal/trace"
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/trp"
 )
@@ -16,8 +17,8 @@ import (
 func (b *builder) association(d *pcap.Datagram) {
 	var p trp.Packet
 	verdict := p.Parse(d.Payload)
-	if verdict == trp.WellFormed && p.Opcode == trp.Data && !d.Truncated {
-		if n := cutTRP(d, &p); n > 0 {
+	if verdict == trp.WellFormed && !d.Truncated {
+		if n := trace.CutTRP(d, &p); n > 0 {
 			b.burst(d, n, b.association)
 			return
 		}

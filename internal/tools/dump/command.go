@@ -33,7 +33,8 @@ ICRC and malformed packets are marked. A comment of the packet has its own line,
 so has a verbs call of a capture with --pcap-calls.
 TCP connections that begin with an MPA Request are reassembled. Each FPDU has a
 line, with the number of the frame in which it ends. UDP flows that begin with a TRP
-Request are shown as TRP. Other packets are left out. FILE - is standard input.`,
+Request are shown as TRP. Each packet of a frame that joins several, as a host's own
+captures have them, has a line. Other packets are left out. FILE - is standard input.`,
 		Example: `  verbena rping -s -C 10 --pcap rping.pcapng
   verbena dump rping.pcapng`,
 		Args: cli.Args(1, 1<<20, "at least one FILE"),
@@ -127,12 +128,16 @@ func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Re
 				comment(s.Time, s.Comment)
 			}
 		case d.Dst.Port() == roce.Port:
-			line = f.AppendLine(line[:0], r.Frame(), since(d.Time), d)
-			write()
+			for one := range trace.RoCE(d) {
+				line = f.AppendLine(line[:0], r.Frame(), since(d.Time), one)
+				write()
+			}
 			comment(d.Time, d.Comment)
 		case associations.Has(d):
-			line = f.AppendTRP(line[:0], r.Frame(), since(d.Time), d)
-			write()
+			for one := range trace.TRP(d) {
+				line = f.AppendTRP(line[:0], r.Frame(), since(d.Time), one)
+				write()
+			}
 			comment(d.Time, d.Comment)
 		}
 	}

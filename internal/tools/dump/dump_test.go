@@ -8,14 +8,17 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"verbena/ib"
 	"verbena/internal/testkit/talk"
 	"verbena/internal/tools/cli"
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/roce"
+	"verbena/internal/wire/trp"
 )
 
 const captures = "../../../testdata/captures"
@@ -187,6 +190,29 @@ func TestDumpShowsCalls(t *testing.T) {
 		out, errOut, status := run(t, bytes.NewReader(capture), strings.Fields(o.args)...)
 		if status != cli.ExitOK || !strings.HasPrefix(out, o.want) || strings.Count(out, "\n") != o.lines {
 			t.Errorf("%s: status %d, %s\n%s", o.args, status, errOut, out)
+		}
+	}
+}
+
+// A frame that joins datagrams, as a host's own captures have them, has a line for each of them.
+func TestDumpCutsBursts(t *testing.T) {
+	c := talk.New(t)
+	packet := func(o roce.Opcode, psn uint32, bytes int) roce.Packet {
+		return roce.Packet{BTH: roce.BTH{Opcode: o, PSN: ib.NewPSN(psn)}, Payload: make([]byte, bytes)}
+	}
+	c.Comment = "rtt_ns=5"
+	c.Burst(1, packet(roce.RCRDMAWriteMiddle, 1, 256), packet(roce.RCRDMAWriteMiddle, 2, 256), packet(roce.RCRDMAWriteLast, 3, 100))
+	c.TRP(false, trp.Packet{Header: trp.Header{Opcode: trp.Request}})
+	c.TRP(false, talk.TRPWrite(0, 0, false, 500), talk.TRPWrite(1, 0, true, 70))
+	out, errOut, status := run(t, bytes.NewReader(c.Bytes()), "-")
+	lines := strings.Split(out, "\n")
+	if status != cli.ExitOK || len(lines) != 8 {
+		t.Fatalf("status %d: %s\n%s", status, errOut, out)
+	}
+	for i, want := range []string{"    1 .* RRoCE 300 RC RDMA Write Middle .* PSN=1 .*Len=256$", "    1 .* RRoCE 300 .*\\[Bad ICRC\\]  PSN=2 Len=256$", "    1 .* RRoCE 144 RC RDMA Write Last .* PSN=3 .*Len=100$",
+		"    1 .* comment: \"rtt_ns=5\"$", "    2 .* TRP .* Request ", "    3 .* DDP/RDMA 5.. .* PSN=0", "    3 .* DDP/RDMA 1.. .* PSN=1"} {
+		if !regexp.MustCompile(want).MatchString(lines[i]) {
+			t.Errorf("line %d: %q, want %s", i, lines[i], want)
 		}
 	}
 }

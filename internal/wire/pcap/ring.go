@@ -185,7 +185,7 @@ func (r *Ring) piece(from, to uint64) []byte {
 	return r.mem[at:min(at+min(to-from, pieceBytes), size)]
 }
 
-// readUntil gives the room of what is before a position to new packets.
+// readUntil gives new packets the room before a position.
 func (r *Ring) readUntil(at uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
