@@ -17,7 +17,7 @@ CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|simnet|flows|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
-.PHONY: help apps pyverbs needs install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
+.PHONY: help apps pyverbs needs install deb build cabi run test lint cross bigendian race unit xdp capi interop bench fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -42,7 +42,7 @@ run: ## two processes do RDMA on this machine: rping, then bandwidth and latency
 	@$(MAKE) -s --no-print-directory build
 	@scripts/demo bin/verbena $(DEVICE)
 
-test: needs-test lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
+test: needs-test lint cross bigendian race unit xdp capi ## all tests but those that need a peer's kernel
 
 lint: ## gofmt, go vet, staticcheck, deadcode and govulncheck
 	@scripts/need $(CABI_NEEDS)
@@ -75,6 +75,13 @@ UNIT_NEEDS = chromium tshark iperf3 iputils-ping iproute2 util-linux
 unit: ## every package's tests
 	@scripts/need $(UNIT_NEEDS)
 	path=$$(scripts/unpacked prometheus) && PATH="$$PATH:$$path" $(GO) test ./...
+
+# Tests that have no nodes of one process each, or have frames in make unit.
+NOT_BY_FRAMES = Local|Ring|Kill|Stopped|Frames|ManyProcesses|Namespace|Datagrams?([A-Z]|$$)|Divid|Flooded|ManyQueuePairs|Lanes|Refusing|ForNobody|ThisHost|InterfaceGoesDown|ShareAnInterface|Silent|Descriptors|Timeouts|SendTogether|LeaveTogether
+
+xdp: ## the tests of RoCE and TRP over AF_XDP, on a veth pair; says so where the machine cannot
+	@set -e; for p in roce trp; do \
+	  (cd internal/transport/$$p && VERBENA_TEST_XDP=1 $(GO) test -count=1 -skip '$(NOT_BY_FRAMES)'); done
 
 CAPI_NEEDS = clang libclang-rt-dev valgrind
 

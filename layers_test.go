@@ -46,7 +46,7 @@ var layers = []struct {
 	{"policy of polling and waking", []string{"internal/engine/policy"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
 	{"answers about devices", []string{"internal/rdmanl"}},
-	{"same-host rings", []string{"internal/transport/shm"}},
+	{"same-host rings, and frames of interfaces for transports", []string{"internal/transport/shm", "internal/transport/frames"}},
 	{"transports", []string{"internal/transport/*"}},
 	{"table of transports", []string{"internal/transport"}},
 	{"objects of verbs", []string{"internal/core"}},

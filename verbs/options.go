@@ -62,10 +62,10 @@ func WithoutLocalPath() Option { return func(o *options) { o.NoLocal = true } }
 // "delivery-rate", the default, or "dcqcn", the algorithm of RoCE adapters.
 func WithCongestionControl(name string) Option { return func(o *options) { o.Congestion = name } }
 
-// WithXDP sends and receives RoCE packets of interfaces past the kernel's IP stack (AF_XDP): a list
-// such as "eth0" or "eth0:4,eth1". The number is that of the queues, 1 by default. Packets to
-// neighbours that the kernel has yet to find go through UDP sockets. With WithFaults or WithCapture
-// all packets do.
+// WithXDP sends and receives packets of RoCE and TRP past the kernel's IP stack (AF_XDP). It names
+// their interfaces in a list such as "eth0" or "eth0:4,eth1". The number is that of the queues, 1
+// by default. Packets to neighbours that the kernel has yet to find go through UDP sockets. With
+// WithFaults or WithCapture all packets do.
 //
 // The process that keeps port 4791 needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, this one nothing.
 func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = interfaces } }

@@ -54,6 +54,10 @@ type Steering interface {
 	// Give has the datagrams of a slot go to sockets, one for each queue. Take ends that.
 	Give(slot int, sockets []int) error
 	Take(slot int)
+	// AddPort has datagrams to another port than Port go to the sockets of a slot. RemovePort ends
+	// that.
+	AddPort(a netip.AddrPort, slot int) error
+	RemovePort(netip.AddrPort)
 	// Close ends all.
 	Close()
 }

@@ -21,7 +21,8 @@ type framePool struct {
 	pool     *xsk.Pool
 	steering Steering
 	queues   int
-	places   map[int]int // by slot
+	places   map[int]int            // by slot
+	ports    map[netip.AddrPort]int // slots, of SteerPort
 }
 
 // errNoPlace says that as many processes as a pool has places use it.
@@ -103,7 +104,8 @@ func (k *keeper) makeSeat(slot int, i Interface) (*xsk.Seat, error) {
 
 // newFramePool makes the pool of an interface. The caller holds k.create.
 func (k *keeper) newFramePool(is *net.Interface, queues int) (p *framePool, err error) {
-	p = &framePool{iface: is, queues: queues, places: map[int]int{}}
+	p = &framePool{iface: is, queues: queues, places: map[int]int{},
+		ports: map[netip.AddrPort]int{}}
 	if p.pool, err = xsk.NewPool(is.Index, queues, is.MTU); err != nil {
 		return nil, explained(err)
 	}
@@ -172,6 +174,11 @@ func (k *keeper) leaveSeat(p *framePool, slot int) {
 	place, ok := p.places[slot]
 	if !ok {
 		return
+	}
+	for a, s := range p.ports {
+		if s == slot {
+			p.removePort(a)
+		}
 	}
 	p.steering.Take(slot)
 	p.pool.Reclaim(place, func(other int) bool {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/sys/udp"
 	"verbena/internal/sys/xsk"
 	"verbena/internal/testkit/netns"
 )
@@ -23,6 +24,7 @@ import (
 type table struct {
 	addrs  map[netip.Addr]bool
 	slots  map[int]int // sockets, by slot
+	ports  map[netip.AddrPort]int
 	closed bool
 }
 
@@ -39,6 +41,13 @@ func (s *table) Give(slot int, sockets []int) error {
 }
 
 func (s *table) Take(slot int) { delete(s.slots, slot) }
+
+func (s *table) AddPort(a netip.AddrPort, slot int) error {
+	s.ports[a] = slot
+	return nil
+}
+
+func (s *table) RemovePort(a netip.AddrPort) { delete(s.ports, a) }
 
 func (s *table) Close() { s.closed = true }
 
@@ -72,7 +81,7 @@ func frameKeeper(t *testing.T) (k *keeper, tables map[string]*table) {
 	}
 	tables = map[string]*table{}
 	k, err = newKeeper(ps, testRules(dir), func(i *net.Interface, _ int) (Steering, error) {
-		tables[i.Name] = &table{addrs: map[netip.Addr]bool{}, slots: map[int]int{}}
+		tables[i.Name] = &table{addrs: map[netip.Addr]bool{}, slots: map[int]int{}, ports: map[netip.AddrPort]int{}}
 		return tables[i.Name], nil
 	})
 	if err != nil {
@@ -208,6 +217,69 @@ func TestFramesOfTooManyQueues(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	seat(t, k, 3, "xa")
+}
+
+// A port is steered to the process that shows a socket there, and to no other.
+func TestPortsOfFrames(t *testing.T) {
+	n := wire(t)
+	if n == nil {
+		return
+	}
+	n.Add("xa", "10.9.0.1/24")
+	n.Add("xb", "10.9.0.2/24")
+	n.Up("lo")
+	k, tables := frameKeeper(t)
+	seat(t, k, 3, "xa")
+	seat(t, k, 4, "xa")
+	bound := func(a string) *udp.Socket {
+		s, err := udp.Listen(netip.MustParseAddr(a), 0, udp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	ask := func(kind kind, slot int, name string, a netip.AddrPort, s *udp.Socket) error {
+		f := frame{Kind: kind, Name: name, Src: a}
+		if s != nil {
+			f.fds = []int{s.FD()}
+		}
+		return k.steerPort(slot, f)
+	}
+	mine, other, third := bound("10.9.0.1"), bound("10.9.0.2"), bound("10.9.0.1")
+	own := mine.LocalAddr()
+	for _, c := range []struct {
+		what string
+		err  error
+		want error
+	}{
+		{"its own", ask(kindPort, 3, "xa", own, mine), nil},
+		{"the same again", ask(kindPort, 4, "xa", own, mine), syscall.EADDRINUSE},
+		{"of another socket", ask(kindPort, 4, "xa", third.LocalAddr(), mine), errNotItsPort},
+		{"without a socket", ask(kindPort, 4, "xa", third.LocalAddr(), nil), syscall.EINVAL},
+		{"of another interface", ask(kindPort, 3, "xa", other.LocalAddr(), other), syscall.EINVAL},
+		{"RoCEv2's", ask(kindPort, 3, "xa", netip.AddrPortFrom(own.Addr(), Port), mine), syscall.EINVAL},
+		{"of no seat", ask(kindPort, 3, "xb", other.LocalAddr(), other), syscall.ENOENT},
+		{"of no interface", ask(kindPort, 3, "xc", own, mine), syscall.ENOENT},
+		{"another process's end", ask(kindUnport, 4, "xa", own, nil), nil},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, c.err, c.want)
+		}
+	}
+	if err := ask(kindPort, 4, "xa", third.LocalAddr(), third); err != nil {
+		t.Error(err)
+	}
+	if p := tables["xa"].ports; len(p) != 2 || p[own] != 3 || p[third.LocalAddr()] != 4 {
+		t.Errorf("ports %v", p)
+	}
+	ask(kindUnport, 3, "xa", own, nil)
+	k.create <- struct{}{}
+	k.leaveSeats(4)
+	<-k.create
+	if p := tables["xa"].ports; len(p) != 0 {
+		t.Errorf("ports %v are steered after their end", p)
+	}
 }
 
 func TestListsOfInterfaces(t *testing.T) {

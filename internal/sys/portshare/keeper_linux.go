@@ -488,6 +488,8 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 			return failure(err), nil, nil
 		}
 		return frame{Slot: s.Place, Name: f.Name}, append([]int{s.Memory}, s.Sockets...), nil
+	case kindPort, kindUnport:
+		return give(nil, k.steerPort(slot, f))
 	case kindDropped:
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -28,7 +28,7 @@ type frame struct {
 	Name string         `json:"name,omitempty"` // frames, and its answer: of the interface
 	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all of the sender
 	Addr netip.Addr     `json:"addr,omitzero"`  // socket, receive, send; mad: its destination
-	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
+	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer; port, unport: own
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Part int            `json:"part,omitempty"` // part: which
 	// claim: the parts whose sockets the sender reads
@@ -58,6 +58,8 @@ const (
 	kindListen   kind = "listen"   // answered
 	kindUnlisten kind = "unlisten" // answered
 	kindFrames   kind = "frames"   // give me a seat at interface Name; answered with descriptors
+	kindPort     kind = "port"     // my seat at Name is for the socket beside, too; answered
+	kindUnport   kind = "unport"   // end that for Src; answered
 	kindDropped  kind = "dropped"  // how many datagrams has the keeper dropped? answered
 	kindBye      kind = "bye"      // I leave in order
 	// Keeper to member.
@@ -232,7 +234,7 @@ func (f *frame) wants() int {
 		return 1 + xsk.MaxQueues
 	}
 	switch f.Kind {
-	case kindClaim, kindWelcome, kindAnswer:
+	case kindClaim, kindWelcome, kindAnswer, kindPort:
 		return 1
 	}
 	return 0

@@ -330,7 +330,10 @@ func (m *member) enterCallLocked(f *frame, answer chan frame) {
 
 // call makes the current keeper do the work of f. If the keeper dies before it answers, the next
 // one is asked.
-func (m *member) call(f frame) (frame, error) {
+func (m *member) call(f frame) (frame, error) { return m.callWith(f) }
+
+// callWith is call with descriptors beside the request.
+func (m *member) callWith(f frame, fds ...int) (frame, error) {
 	m.mu.Lock()
 	for {
 		switch m.role {
@@ -344,7 +347,7 @@ func (m *member) call(f frame) (frame, error) {
 		l, answer := m.link, make(chan frame, 1)
 		m.enterCallLocked(&f, answer)
 		m.mu.Unlock()
-		l.send(f) // a failure ends the link, and with it the wait
+		l.send(f, fds...) // a failure ends the link, and with it the wait
 		if a, ok := <-answer; ok {
 			return a, nil
 		}

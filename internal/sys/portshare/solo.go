@@ -81,6 +81,12 @@ func (s *solo) Frames(i Interface) (*xsk.Socket, error) {
 	return nil, &FramesError{i.Name, errors.New("a process that does not share the port has none")}
 }
 
+// SteerPort fails: there are no frames.
+func (s *solo) SteerPort(string, *udp.Socket) error { return errors.ErrUnsupported }
+
+// UnsteerPort does nothing.
+func (s *solo) UnsteerPort(string, netip.AddrPort) {}
+
 func (s *solo) Dropped() (n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

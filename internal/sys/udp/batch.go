@@ -68,6 +68,8 @@ type Message struct {
 	TOS         uint8          // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
 	// ID is the IPv4 identification of the first datagram, where the source of messages shows it.
 	ID uint16
+	// Port is the port where it was sent to, if the source of messages has several; 0 else.
+	Port uint16
 }
 
 // Segments returns the number of datagrams.
@@ -111,6 +113,9 @@ func (b *RxBatch) Len() int { return b.n }
 
 // Message returns message i of the last read, valid until the next.
 func (b *RxBatch) Message(i int) *Message { return &b.msgs[:b.n][i] }
+
+// Messages returns all messages of the last read, valid until the next.
+func (b *RxBatch) Messages() []Message { return b.msgs[:b.n] }
 
 // Clear makes the batch that of another source of messages than a Socket, and empty. The source
 // fills it by Add.

@@ -23,6 +23,8 @@ const (
 	wordAt = 4
 	// maxAddrs bounds the addresses of an interface that processes use.
 	maxAddrs = 1024
+	// maxPorts bounds the other ports of an interface that processes use.
+	maxPorts = 1 << 16
 )
 
 // kernels are the numbers whose datagrams go to the keeper's sockets.
@@ -32,6 +34,7 @@ var kernels = []uint32{uint32(ib.QP0), uint32(ib.QP1), uint32(ib.QPMulticast)}
 type Program struct {
 	queues int
 	addrs  *ebpf.Map
+	ports  *ebpf.Map
 	socks  *ebpf.Map
 	prog   *ebpf.Program
 	link   link.Link
@@ -58,6 +61,11 @@ func attach(iface *net.Interface, queues int) (p *Program, err error) {
 		ValueSize: 4, MaxEntries: maxAddrs}); err != nil {
 		return p, fmt.Errorf("map of addresses: %w", err)
 	}
+	if p.ports, err = ebpf.NewMap(&ebpf.MapSpec{Name: "verbena_ports", Type: ebpf.Hash,
+		KeySize: uint32(len(portKey{})), ValueSize: 4, MaxEntries: maxPorts,
+		Flags: noPreallocation}); err != nil {
+		return p, fmt.Errorf("map of ports: %w", err)
+	}
 	if p.socks, err = ebpf.NewMap(&ebpf.MapSpec{Name: "verbena_socks", Type: ebpf.XSKMap,
 		KeySize: 4, ValueSize: 4, MaxEntries: uint32(portshare.Slots * queues)}); err != nil {
 		return p, fmt.Errorf("map of sockets: %w", err)
@@ -71,6 +79,9 @@ func attach(iface *net.Interface, queues int) (p *Program, err error) {
 	return p, err
 }
 
+// noPreallocation (BPF_F_NO_PREALLOC) has an empty map take no memory.
+const noPreallocation = 1
+
 // xdpHasFrags (BPF_F_XDP_HAS_FRAGS) lets packets of several pages come.
 const xdpHasFrags = 1 << 5
 
@@ -82,7 +93,7 @@ func (p *Program) Close() {
 	if p.prog != nil {
 		p.prog.Close()
 	}
-	for _, m := range []*ebpf.Map{p.addrs, p.socks} {
+	for _, m := range []*ebpf.Map{p.addrs, p.ports, p.socks} {
 		if m != nil {
 			m.Close()
 		}
@@ -96,6 +107,24 @@ func (p *Program) Add(a netip.Addr) error {
 
 // Remove ends Add.
 func (p *Program) Remove(a netip.Addr) { p.addrs.Delete(a.As16()) }
+
+// portKey is an address and a port, as the program has them on its stack.
+type portKey [20]byte
+
+func keyOf(a netip.AddrPort) (k portKey) {
+	addr := a.Addr().As16()
+	copy(k[:], addr[:])
+	binary.NativeEndian.PutUint32(k[16:], uint32(network(a.Port())))
+	return k
+}
+
+// AddPort has datagrams to another port than portshare.Port go to the sockets of a slot.
+func (p *Program) AddPort(a netip.AddrPort, slot int) error {
+	return p.ports.Put(keyOf(a), uint32(slot))
+}
+
+// RemovePort ends AddPort.
+func (p *Program) RemovePort(a netip.AddrPort) { p.ports.Delete(keyOf(a)) }
 
 // Give has the datagrams of a slot go to sockets, one for each queue.
 func (p *Program) Give(slot int, sockets []int) error {
@@ -133,7 +162,7 @@ const (
 
 // instructions returns the program.
 //
-//	R6 context, R7 frame, R8 its end; the stack has an address (IPv4 mapped to IPv6) at -16
+//	R6 context, R7 frame, R8 its end; the stack has a portKey (IPv4 mapped to IPv6) at -24
 func (p *Program) instructions(mac [6]byte) asm.Instructions {
 	pass := func(r asm.Register, op asm.JumpOp, v uint32) asm.Instruction {
 		return op.Imm32(r, int32(v), "pass")
@@ -172,13 +201,13 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 		load(ip+9, asm.Byte),
 		pass(asm.R1, asm.JNE, 17),
 		load(udpOf4+2, asm.Half),
-		pass(asm.R1, asm.JNE, uint32(network(portshare.Port))),
+		asm.StoreMem(asm.RFP, portAt, asm.R1, asm.Word),
 		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.RFP, -16, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, addrAt, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R1, int32(binary.NativeEndian.Uint32([]byte{0, 0, 0xff, 0xff}))),
-		asm.StoreMem(asm.RFP, -8, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, addrAt+8, asm.R1, asm.Word),
 		load(ip+16, asm.Word),
-		asm.StoreMem(asm.RFP, -4, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, addrAt+12, asm.R1, asm.Word),
 		asm.LoadMem(word, asm.R7, int16(udpOf4+udpBytes+wordAt), asm.Word),
 		asm.Ja.Label("address"),
 
@@ -190,18 +219,20 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 		load(ip+6, asm.Byte),
 		pass(asm.R1, asm.JNE, 17),
 		load(udpOf6+2, asm.Half),
-		pass(asm.R1, asm.JNE, uint32(network(portshare.Port))),
+		asm.StoreMem(asm.RFP, portAt, asm.R1, asm.Word),
 	)
 	for i := 0; i < 16; i += 4 {
 		prog = append(prog, load(ip+24+i, asm.Word),
-			asm.StoreMem(asm.RFP, int16(-16+i), asm.R1, asm.Word))
+			asm.StoreMem(asm.RFP, int16(addrAt+i), asm.R1, asm.Word))
 	}
 	prog = append(prog,
 		asm.LoadMem(word, asm.R7, int16(udpOf6+udpBytes+wordAt), asm.Word),
 
-		asm.LoadMapPtr(asm.R1, p.addrs.FD()).WithSymbol("address"),
+		asm.LoadMem(asm.R1, asm.RFP, portAt, asm.Word).WithSymbol("address"),
 		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, -16),
+		asm.Add.Imm(asm.R2, addrAt),
+		asm.JNE.Imm(asm.R1, int32(network(portshare.Port)), "port"),
+		asm.LoadMapPtr(asm.R1, p.addrs.FD()),
 		asm.FnMapLookupElem.Call(),
 		// Of all 64 bits: a process without CAP_PERFMON may not compare half a pointer.
 		asm.JEq.Imm(asm.R0, 0, "pass"),
@@ -215,7 +246,14 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 	// The key is slot * queues + queue.
 	return append(prog,
 		asm.RSh.Imm(word, portshare.SlotShift),
-		asm.And.Imm(word, portshare.Slots-1),
+		asm.Ja.Label("slot"),
+
+		asm.LoadMapPtr(asm.R1, p.ports.FD()).WithSymbol("port"),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "pass"),
+		asm.LoadMem(word, asm.R0, 0, asm.Word),
+
+		asm.And.Imm(word, portshare.Slots-1).WithSymbol("slot"),
 		asm.Mul.Imm(word, int32(p.queues)),
 		asm.LoadMem(asm.R2, asm.R6, mdQueue, asm.Word),
 		pass(asm.R2, asm.JGE, uint32(p.queues)),
@@ -229,6 +267,12 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 		asm.Return(),
 	)
 }
+
+// Offsets from the top of the stack, of a portKey.
+const (
+	addrAt = -24
+	portAt = addrAt + 16
+)
 
 const xdpPass = 2
 

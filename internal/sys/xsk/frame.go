@@ -34,8 +34,7 @@ const (
 // where source and destination are one address. The kernel drops those packets as martians, but has
 // not seen the frame.
 //
-// The UDP checksum is not looked at: a sender on the same machine has the kernel leave it out of a
-// frame that no cable carries. The caller's datagrams have a check of their own, the ICRC.
+// The UDP checksum is not looked at: see checksumHolds.
 func Parse(frame []byte) (m udp.Message, dstPort uint16, ok bool) {
 	if len(frame) < ethernetBytes {
 		return m, 0, false
@@ -45,7 +44,7 @@ func Parse(frame []byte) (m udp.Message, dstPort uint16, ok bool) {
 	switch binary.BigEndian.Uint16(frame[12:]) {
 	case etherIPv4:
 		if len(b) < ipv4Bytes+udpBytes || b[0] != 0x45 || b[9] != protocolUDP ||
-			sum(b[:ipv4Bytes]) != 0xffff {
+			fold(add(0, b[:ipv4Bytes])) != 0xffff {
 			return m, 0, false
 		}
 		total := int(binary.BigEndian.Uint16(b[2:]))
@@ -125,7 +124,7 @@ func (h *header) init(w *Way, src netip.AddrPort, d *udp.Datagrams) {
 	u := h.b[h.n-udpBytes:]
 	binary.BigEndian.PutUint16(u, src.Port())
 	binary.BigEndian.PutUint16(u[2:], d.Dst.Port())
-	// The UDP checksum is 0, as a RoCE adapter sends it. Spec: IBTA A17.3.1.
+	// The UDP checksum is 0, as a RoCE adapter sends it (IBTA A17.3.1), unless fill computes it.
 	binary.BigEndian.PutUint16(u[6:], 0)
 }
 
@@ -140,15 +139,5 @@ func (h *header) set(payload int, id uint16) {
 	binary.BigEndian.PutUint16(ip[2:], uint16(ipv4Bytes+udpBytes+payload))
 	binary.BigEndian.PutUint16(ip[4:], id)
 	binary.BigEndian.PutUint16(ip[10:], 0)
-	binary.BigEndian.PutUint16(ip[10:], ^sum(ip[:ipv4Bytes]))
-}
-
-// sum is the Internet checksum's sum. Spec: RFC 1071.
-func sum(b []byte) uint16 {
-	s := uint32(0)
-	for i := 0; i+1 < len(b); i += 2 {
-		s += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	s = s&0xffff + s>>16
-	return uint16(s + s>>16)
+	binary.BigEndian.PutUint16(ip[10:], ^fold(add(0, ip[:ipv4Bytes])))
 }

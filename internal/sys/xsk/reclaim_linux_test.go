@@ -28,7 +28,7 @@ type sender struct {
 
 func newSender(t *testing.T, a, b *end, addr netip.Addr, by *xsk.Socket) sender {
 	t.Helper()
-	return sender{by.Source(plain(t, addr), a.wayTo(b)), by}
+	return sender{by.Source(plain(t, addr), a.wayTo(b), false), by}
 }
 
 // send sends an item n times by the ring, and waits where too many datagrams are under way.

@@ -29,7 +29,7 @@ type Socket struct {
 	ledger   *ledger
 	queues   []*Queue
 	out      *Queue // datagrams leave by its transmit ring
-	port     uint16
+	port     uint16 // of datagrams that need no UDP checksum
 	zeroCopy bool
 
 	mu     sync.Mutex
@@ -69,7 +69,7 @@ type Queue struct {
 const releaseAfter = 32
 
 // Open opens a seat: it owns the descriptors from then on, also after an error. Datagrams to port
-// arrive.
+// have a check of their own: the UDP checksum of others is checked.
 func Open(place int, memory int, sockets []int, port uint16) (s *Socket, err error) {
 	for _, fd := range append([]int{memory}, sockets...) {
 		fdtrack.Add(fd)
@@ -213,10 +213,11 @@ func (q *Queue) ReadBatch(b *udp.RxBatch) (int, error) {
 		}
 		q.next += n
 		m, port, ok := Parse(packet)
-		if !ok || port != q.of.port {
+		if !ok || port != q.of.port && !checksumHolds(packet) {
 			q.of.count.bad.Add(1)
 			continue
 		}
+		m.Port = port
 		b.Add(m)
 	}
 	if q.next != q.seen.Load() {

@@ -22,7 +22,7 @@ func (*Socket) Interface() int { return 0 }
 func (*Socket) Queues() []*Queue { return nil }
 
 // Source returns a Source that is the socket.
-func (*Socket) Source(plain *udp.Socket, _ LookUp) *Source { return &Source{plain} }
+func (*Socket) Source(plain *udp.Socket, _ LookUp, _ bool) *Source { return &Source{plain} }
 
 // Counters returns zeroes.
 func (*Socket) Counters() Counters { return Counters{} }

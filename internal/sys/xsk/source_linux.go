@@ -18,6 +18,7 @@ type Source struct {
 	// immutable after Source
 	ring *Socket
 	look LookUp
+	fill bool // UDP checksums
 
 	mu   sync.Mutex
 	ways map[netip.Addr]*known // guarded by mu
@@ -33,12 +34,12 @@ type known struct {
 }
 
 // Source returns a Source with the address and port of a socket of the kernel's. look is nil for
-// the kernel's tables.
-func (s *Socket) Source(plain *udp.Socket, look LookUp) *Source {
+// the kernel's tables. fill has the datagrams have UDP checksums.
+func (s *Socket) Source(plain *udp.Socket, look LookUp, fill bool) *Source {
 	if look == nil {
 		look = kernelWay
 	}
-	return &Source{Socket: plain, ring: s, look: look, ways: map[netip.Addr]*known{}}
+	return &Source{Socket: plain, ring: s, look: look, fill: fill, ways: map[netip.Addr]*known{}}
 }
 
 // WriteBatch sends items as udp.Socket does.
@@ -49,7 +50,7 @@ func (s *Source) WriteBatch(d []udp.Datagrams) (done int, err error) {
 		w, ok := s.wayTo(item.Dst.Addr())
 		v := elsewhere
 		if ok {
-			v = s.ring.write(&w, s.LocalAddr(), item)
+			v = s.ring.write(&w, s.LocalAddr(), item, s.fill)
 		}
 		switch v {
 		case sent:

@@ -24,8 +24,9 @@ const (
 // maxKicks bounds the system calls for one write: each sends up to 32 frames.
 const maxKicks = 3 * txFrames / 32
 
-// write puts the datagrams of an item into the transmit ring. flush sends them.
-func (s *Socket) write(w *Way, src netip.AddrPort, d *udp.Datagrams) verdict {
+// write puts the datagrams of an item into the transmit ring, with UDP checksums if fill says so.
+// flush sends them.
+func (s *Socket) write(w *Way, src netip.AddrPort, d *udp.Datagrams, fill bool) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken {
@@ -59,7 +60,7 @@ func (s *Socket) write(w *Way, src netip.AddrPort, d *udp.Datagrams) verdict {
 		n := min(segment, all)
 		all -= n
 		s.head.set(n, uint16(i))
-		s.packetLocked(&c, n)
+		s.packetLocked(&c, n, fill)
 	}
 	atomic.StoreUint32(s.out.tx.producer, s.at)
 	s.count.sent.Add(uint64(packets))
@@ -72,8 +73,13 @@ func (s *Socket) roomLocked() int {
 }
 
 // packetLocked puts one packet into frames, and these into the transmit ring.
-func (s *Socket) packetLocked(c *cutter, payload int) {
+func (s *Socket) packetLocked(c *cutter, payload int, fill bool) {
 	head := s.head.b[:s.head.n]
+	var sum uint64
+	var field []byte
+	if fill {
+		sum = pseudoSum(head[ethernetBytes:])
+	}
 	for left := len(head) + payload; left > 0; {
 		frame, ok := s.ledger.take(s.place)
 		if !ok {
@@ -83,6 +89,12 @@ func (s *Socket) packetLocked(c *cutter, payload int) {
 		n := min(left, s.layout.FrameBytes)
 		b := s.frames[addr : addr+uint64(n)]
 		c.copy(b[copy(b, head):])
+		if fill { // all pieces but the last have an even length
+			from := max(len(head)-udpBytes, 0)
+			if sum = add(sum, b[from:]); head != nil {
+				field = b[len(head)-2:]
+			}
+		}
 		head = nil
 		left -= n
 		d := s.out.tx.packet(s.at)
@@ -91,6 +103,9 @@ func (s *Socket) packetLocked(c *cutter, payload int) {
 			d.Options = moreFollows
 		}
 		s.at++
+	}
+	if fill {
+		putChecksum(field, sum)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/internal/engine"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
@@ -33,12 +34,10 @@ type framePort struct {
 
 // openFrames starts reading the queues of the interfaces that have a pool.
 func (t *Transport) openFrames(list []portshare.Interface) error {
-	for _, i := range list {
-		s, err := t.member.Frames(i)
-		if err != nil {
-			return err
-		}
-		t.frames[s.Interface()] = s
+	if err := t.seats.Open(t.member, t.lookUp, list); err != nil {
+		return err
+	}
+	for _, s := range t.seats.Sockets() {
 		for _, q := range s.Queues() {
 			p := &framePort{Port: Port{roce: t, sock: q, rx: udp.NewRxBatch()}, queue: q}
 			if err := t.eng.Poller().AddFD(q.FD(), 0); err != nil {
@@ -63,12 +62,24 @@ func (t *Transport) closeFrames() {
 // wrap has a socket to send from an address send by the frames of the interface that has the
 // address, if that has a pool.
 func (t *Transport) wrap(addr netip.Addr, s *udp.Socket) faultcap.Socket {
-	if len(t.frames) > 0 {
-		if f := t.frames[interfaceOf(addr)]; f != nil {
-			return f.Source(s, t.lookUp)
-		}
+	if f := t.seats.Source(addr, s, false); f != nil {
+		return f
 	}
 	return t.eng.Tap(s, identify)
+}
+
+// elsewhere reports whether a message is for another transport's port.
+func elsewhere(m *udp.Message) bool { return m.Port != 0 && m.Port != portshare.Port }
+
+// deliver gives messages to the transport that has the port of the first one: all up to the next
+// one to another port. It returns how many these are.
+func (p *Port) deliver(now monotime.Time, m []udp.Message) (n int) {
+	for n = 1; n < len(m) && m[n].Port == m[0].Port && m[n].Dst == m[0].Dst; n++ {
+	}
+	if !p.roce.seats.Deliver(now, m[:n]) {
+		p.roce.count.unknownQP.Add(uint64(n)) // the port was closed while they were under way
+	}
+	return n
 }
 
 // receives reports whether a packet is for an address whose port this process has open. A frame

@@ -111,7 +111,9 @@ func frameNodes(t *testing.T, ends []frameEnd) (nodes []*node) {
 }
 
 // framesOf returns a node's counts at its interface.
-func framesOf(n *node, e frameEnd) xsk.Counters { return Of(n.Eng).frames[e.iface.Index].Counters() }
+func framesOf(n *node, e frameEnd) xsk.Counters {
+	return Of(n.Eng).seats.Sockets()[e.iface.Index].Counters()
+}
 
 // Messages of all sizes go by frames in both directions, over both versions of IP.
 func TestTransfersByFrames(t *testing.T) {

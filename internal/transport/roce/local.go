@@ -13,6 +13,7 @@ import (
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/shmring"
 	"verbena/internal/sys/udp"
+	"verbena/internal/transport/frames"
 	"verbena/internal/transport/shm"
 	wire "verbena/internal/wire/roce"
 )
@@ -86,7 +87,7 @@ func (t *Transport) hosts(dst netip.Addr) bool {
 		return false
 	}
 	s.Close()
-	if !dst.IsLoopback() && interfaceOf(dst) == 0 { // net.ipv4.ip_nonlocal_bind
+	if !dst.IsLoopback() && frames.InterfaceOf(dst) == 0 { // net.ipv4.ip_nonlocal_bind
 		return false
 	}
 	return t.Listen(dst) == nil

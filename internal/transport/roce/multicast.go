@@ -4,7 +4,6 @@ package roce
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -100,25 +99,4 @@ func (g *groups) deliver(now monotime.Time, k group, p *wire.Packet, m *roce.Met
 		c.PumpUnlock(now)
 	}
 	return len(members) > 0
-}
-
-// interfaceOf returns the index of the interface that has an address and sends its multicast; 0 if
-// there is none.
-func interfaceOf(a netip.Addr) int {
-	ifs, err := net.Interfaces()
-	if err != nil {
-		return 0
-	}
-	for _, i := range ifs {
-		addrs, err := i.Addrs()
-		if err != nil || a.Zone() != "" && a.Zone() != i.Name {
-			continue
-		}
-		for _, n := range addrs {
-			if p, err := netip.ParsePrefix(n.String()); err == nil && p.Addr() == a.WithZone("") {
-				return i.Index
-			}
-		}
-	}
-	return 0
 }

@@ -110,8 +110,16 @@ func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 		return 0, nil
 	}
 	send.Now = monotime.Now()
-	for i := range n {
+	for i := 0; i < n; i++ {
 		m := p.rx.Message(i)
+		if elsewhere(m) {
+			if cur != nil {
+				p.leaveUnlock(cur, send)
+				cur = nil
+			}
+			i += p.deliver(send.Now, p.rx.Messages()[i:]) - 1
+			continue
+		}
 		if !p.receives(m.Src.Addr(), m.Dst) {
 			p.roce.count.unknownQP.Add(1)
 			continue

@@ -20,6 +20,7 @@ import (
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/sys/xsk"
+	"verbena/internal/transport/frames"
 	"verbena/internal/transport/shm"
 	wire "verbena/internal/wire/roce"
 )
@@ -55,7 +56,7 @@ type Transport struct {
 	// Reorder is the memory of all queue pairs for requests that arrive before their turn.
 	Reorder    *mem.Budget
 	congestion congestion.Algorithm
-	frames     map[int]*xsk.Socket // by interface
+	seats      *frames.Set
 	lookUp     xsk.LookUp
 	framePorts []*framePort
 
@@ -102,7 +103,7 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 			received:   map[netip.Addr]bool{},
 			pools:      map[netip.Addr]*udp.SourcePool{},
 			sources:    map[*udp.Source]*source{},
-			frames:     map[int]*xsk.Socket{},
+			seats:      frames.Of(e),
 			lookUp:     o.LookUp,
 		}
 		t.ours.Store(&map[netip.Addr]bool{})
@@ -135,7 +136,8 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 		}
 		if !e.Tapped() {
 			if err := t.openFrames(o.Frames); err != nil {
-				return nil, err
+				t.closeFrames()
+				return nil, errors.Join(err, t.member.Close())
 			}
 		}
 		return t, nil
@@ -176,9 +178,6 @@ func (t *Transport) Close() error {
 		p.Close()
 	}
 	t.mu.Unlock()
-	for _, s := range t.frames {
-		s.Close()
-	}
 	return t.member.Close()
 }
 
@@ -190,10 +189,7 @@ func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter
 		overMTU += u.Counters().TooBig
 	}
 	t.mu.Unlock()
-	var frames xsk.Counters
-	for _, s := range t.frames {
-		frames.Add(s.Counters())
-	}
+	frames := t.seats.Counters()
 	c := &t.count
 	for i := wire.TooShort; i < wire.NumMalformed; i++ {
 		list = append(list,

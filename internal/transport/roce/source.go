@@ -10,6 +10,7 @@ import (
 	"verbena/internal/roce"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/udp"
+	"verbena/internal/transport/frames"
 )
 
 // source is a socket that packets leave by: its port is the flow's entropy.
@@ -30,7 +31,7 @@ func (t *Transport) source(addr netip.Addr, flow uint32) (*source, error) {
 		// most packets are of RC
 		o := udp.Options{TOS: roce.ECT0}
 		if addr.Is6() { // IPv4 multicast goes by the interface that has the address
-			o.Interface = interfaceOf(addr)
+			o.Interface = frames.InterfaceOf(addr)
 		}
 		pool = udp.NewSourcePool(addr, o)
 		t.pools[addr] = pool

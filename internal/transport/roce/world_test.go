@@ -4,6 +4,7 @@ package roce
 
 import (
 	"net/netip"
+	"os"
 	"testing"
 
 	"verbena/ib"
@@ -15,6 +16,7 @@ import (
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/xsk"
 	"verbena/internal/testkit/rig"
+	"verbena/internal/testkit/xdpwire"
 	"verbena/internal/transport/shm"
 )
 
@@ -33,9 +35,15 @@ type how struct {
 	LookUp        xsk.LookUp
 }
 
+// With VERBENA_TEST_XDP=1 nodes of newNode have frames of an interface.
+func TestMain(m *testing.M) { os.Exit(xdpwire.Main(m)) }
+
 // newNode starts an engine that is alone on its address.
 func newNode(t testing.TB, nap monotime.Duration) *node {
 	t.Helper()
+	if p := xdpwire.Of(t); p != nil {
+		return startNodeAt(t, nap, how{Dir: p.Dir, NoLocal: true, Frames: p.Frames, Attach: p.Attach, LookUp: p.LookUp}, p.Addr)
+	}
 	return startNode(t, nap, how{Solo: true})
 }
 

@@ -180,14 +180,14 @@ func (c *Conn) Leave() {
 }
 
 // take handles datagrams to the connection's own port.
-func (c *Conn) take(now monotime.Time, b *udp.RxBatch, n int) {
+func (c *Conn) take(now monotime.Time, all []udp.Message) {
 	c.Lock()
 	if c.Closed() {
 		c.Unlock()
 		return
 	}
-	for i := range n {
-		m := b.Message(i)
+	for i := range all {
+		m := &all[i]
 		for j := range m.Segments() {
 			c.assoc.HandleInput(now, m.Src, m.Segment(j))
 		}

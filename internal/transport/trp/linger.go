@@ -60,10 +60,10 @@ func (t *Transport) BeforeClose() {
 	}
 }
 
-func (r *linger) take(now monotime.Time, b *udp.RxBatch, n int) {
+func (r *linger) take(now monotime.Time, all []udp.Message) {
 	r.Lock()
-	for i := range n {
-		m := b.Message(i)
+	for i := range all {
+		m := &all[i]
 		for j := range m.Segments() {
 			r.conn.HandleInput(now, m.Src, m.Segment(j))
 		}

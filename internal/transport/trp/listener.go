@@ -84,9 +84,9 @@ func (l *Listener) Close() {
 	l.port.Close()
 }
 
-func (l *Listener) take(now monotime.Time, b *udp.RxBatch, n int) {
-	for i := range n {
-		m := b.Message(i)
+func (l *Listener) take(now monotime.Time, all []udp.Message) {
+	for i := range all {
+		m := &all[i]
 		for j := range m.Segments() {
 			l.datagram(now, m, m.Segment(j))
 		}

@@ -22,11 +22,16 @@ type Port struct {
 	in   *input
 	id   uint64          // in it
 	raw  *udp.Socket     // the poller waits for it
-	sock faultcap.Socket // raw, or a tap around it
+	sock faultcap.Socket // raw, or a tap around it, or frames beside it
 	addr netip.AddrPort
 	zone string // the interface of a link-local address
+	// unsteer ends that frames bring datagrams; nil where they bring none. It blocks.
+	unsteer  func()
+	released chan struct{} // closed when the socket is
 
 	taker atomic.Pointer[receiver] // nil: datagrams are dropped
+
+	frameMu sync.Mutex // held while messages of frames are taken
 
 	// held while reading, by the thread that holds input's; taken with TryLock except by Close
 	rxMu    sync.Mutex
@@ -36,8 +41,8 @@ type Port struct {
 
 // receiver takes the datagrams of a port.
 type receiver interface {
-	// take handles n messages of a batch. The caller holds rxMu.
-	take(now monotime.Time, b *udp.RxBatch, n int)
+	// take handles messages of a batch. The caller holds rxMu or frameMu.
+	take(now monotime.Time, m []udp.Message)
 	// refused is called when the network reports that no socket has the port that a datagram went
 	// to.
 	refused(now monotime.Time, dst netip.AddrPort)
@@ -49,8 +54,8 @@ type receiver interface {
 // Errors: EADDRINUSE if any program has the port; EADDRNOTAVAIL.
 func (t *Transport) Bind(addr netip.AddrPort) (*Port, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	in, err := t.inputLocked()
+	t.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +63,16 @@ func (t *Transport) Bind(addr netip.AddrPort) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{trp: t, in: in, raw: s, sock: t.eng.Tap(s, nil), zone: addr.Addr().Zone()}
+	p := &Port{trp: t, in: in, raw: s, zone: addr.Addr().Zone(),
+		released: make(chan struct{})}
+	if p.sock = t.seats.Source(addr.Addr(), s, true); p.sock == nil {
+		p.sock = t.eng.Tap(s, nil)
+	}
 	p.addr = netip.AddrPortFrom(addr.Addr(), s.LocalAddr().Port())
+	p.unsteer = t.seats.Steer(addr.Addr(), s, p)
 	if err := in.add(p); err != nil {
 		engine.Untap(p.sock)
-		s.Close()
+		p.release()
 		return nil, err
 	}
 	return p, nil
@@ -78,7 +88,11 @@ func (p *Port) Close() {
 	p.rxMu.Lock() // a reader that drop has met is done
 	//lint:ignore SA2001 the wait is all that the lock is for
 	p.rxMu.Unlock()
+	p.frameMu.Lock()
+	//lint:ignore SA2001 as above
+	p.frameMu.Unlock()
 	p.finish()
+	<-p.released // the thread that has closed it may be another one
 }
 
 // drop is Close that does not wait: the port is free when nobody reads it.
@@ -125,7 +139,7 @@ func (p *Port) read() int {
 	}
 	if n > 0 {
 		if t := p.taker.Load(); t != nil {
-			(*t).take(monotime.Now(), b, n)
+			(*t).take(monotime.Now(), b.Messages())
 		}
 	}
 	batches.Put(b)
@@ -133,6 +147,15 @@ func (p *Port) read() int {
 		p.hearErrors()
 	}
 	return n
+}
+
+// TakeFrames implements frames.Taker.
+func (p *Port) TakeFrames(now monotime.Time, m []udp.Message) {
+	p.frameMu.Lock()
+	defer p.frameMu.Unlock()
+	if t := p.taker.Load(); t != nil {
+		(*t).take(now, m)
+	}
 }
 
 // hearErrors passes on the network's errors for sent datagrams.
@@ -153,10 +176,23 @@ func (p *Port) finish() {
 	was := p.closed
 	p.closed = true
 	p.rxMu.Unlock()
-	if !was {
+	switch {
+	case was:
+	case p.unsteer == nil || p.trp.eng.Closed() != nil:
 		engine.Untap(p.sock)
-		p.raw.Close()
+		p.release()
+	default: // a thread that reads must not wait for the keeper
+		go p.release()
 	}
+}
+
+// release closes the socket.
+func (p *Port) release() {
+	if p.unsteer != nil {
+		p.unsteer() // while no other program can have the port
+	}
+	p.raw.Close()
+	close(p.released)
 }
 
 // output is a connection that has bursts to send.

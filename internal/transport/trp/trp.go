@@ -8,6 +8,7 @@ import (
 
 	"verbena/internal/engine"
 	"verbena/internal/mem"
+	"verbena/internal/transport/frames"
 )
 
 // Transport is TRP's part of an engine.
@@ -15,6 +16,7 @@ type Transport struct {
 	engine.BaseComponent
 	eng     *engine.Engine // immutable
 	reorder *mem.Budget    // of all queue pairs; immutable
+	seats   *frames.Set    // immutable
 
 	mu sync.Mutex
 	in *input // guarded by mu; nil until a port is wanted
@@ -25,8 +27,9 @@ type Transport struct {
 
 // Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
+	seats := frames.Of(e)
 	return engine.ComponentOf(e, func(e *engine.Engine) *Transport {
-		return &Transport{eng: e, reorder: mem.NewBudget(reorderBytes)}
+		return &Transport{eng: e, reorder: mem.NewBudget(reorderBytes), seats: seats}
 	})
 }
 

@@ -45,6 +45,14 @@ func TestTRPTransfers(t *testing.T) {
 			if lost := a.Node.Counter("trp_retransmitted") + b.Node.Counter("trp_retransmitted"); c.faults != "" && lost == 0 {
 				t.Error("nothing was sent again")
 			}
+			if a.Node.Addr != loopback4 && c.at == loopback4 && c.faults == "" {
+				for _, n := range []*node{a.Node, b.Node} {
+					sent, got, bad := n.Counter("xdp_sent"), n.Counter("xdp_received"), n.Counter("xdp_malformed")
+					if sent < 2000 || got < 2000 || bad > 0 {
+						t.Errorf("%d frames sent, %d received, %d malformed: most segments were to go by frames", sent, got, bad)
+					}
+				}
+			}
 		})
 	}
 }

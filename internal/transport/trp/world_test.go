@@ -4,6 +4,7 @@ package trp
 
 import (
 	"net/netip"
+	"os"
 	"testing"
 
 	"verbena/ib"
@@ -13,8 +14,13 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/testkit/rig"
+	"verbena/internal/testkit/xdpwire"
+	"verbena/internal/transport/roce"
 	wire "verbena/internal/wire/trp"
 )
+
+// With VERBENA_TEST_XDP=1 nodes have frames of an interface.
+func TestMain(m *testing.M) { os.Exit(xdpwire.Main(m)) }
 
 type (
 	node     = rig.Node
@@ -31,7 +37,15 @@ func connOf(e *trpEnd) *Conn {
 func trpNode(t testing.TB, backoff monotime.Duration, o engine.Options) *node {
 	t.Helper()
 	o.Nap = backoff
-	return rig.NewNode(t, o, rdmap.AssociationCounterNames())
+	p := xdpwire.Of(t)
+	if p != nil && o.Capture == nil && o.Faults.None() {
+		o.Components = append(o.Components, roce.Component(roce.Options{Dir: p.Dir, NoLocal: true, Frames: p.Frames, Attach: p.Attach, LookUp: p.LookUp}))
+	}
+	n := rig.NewNode(t, o, rdmap.AssociationCounterNames())
+	if n.Addr = loopback4; o.Components != nil {
+		n.Addr = p.Addr
+	}
+	return n
 }
 
 // trpEnd is an endpoint of TRP and the events of its association.
@@ -142,8 +156,12 @@ func trpPair(t testing.TB, backoff monotime.Duration, bytes int, at netip.Addr, 
 		t.Fatal(err)
 	}
 	a, b = trpEndpoint(trpNode(t, backoff, engine.Options{Faults: f}), bytes), trpEndpoint(trpNode(t, backoff, engine.Options{Faults: f}), bytes)
-	l, requests := listen(b.Node, at, 0)
-	a.dial(at, l.Addr(), "hello")
+	from, to := at, at
+	if at == loopback4 { // or the addresses that frames are for
+		from, to = a.Node.Addr, b.Node.Addr
+	}
+	l, requests := listen(b.Node, to, 0)
+	a.dial(from, l.Addr(), "hello")
 	b.accept(next(t, requests), "welcome")
 	a.wantLink(trp.EventEstablished, 0)
 	b.wantLink(trp.EventEstablished, 0)
