@@ -97,37 +97,46 @@ func (b *builder) beginFile(i int, name string) {
 	b.rowFlow, b.opFlow, b.sampled = nil, nil, nil
 }
 
-// checkEvery is the number of frames between looks at the context.
-const checkEvery = 1024
-
-func (b *builder) readAll(ctx context.Context, r *pcapread.Reader) error {
-	r.OnCall = b.call
-	for {
-		if r.Frame()%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		d, s, err := r.NextPacket()
-		switch {
-		case errors.Is(err, io.EOF):
-			b.streams.Flush(b.item(nil))
-			return nil
-		case err != nil:
-			return fmt.Errorf("the rest of the capture cannot be read: %w", err)
-		case s != nil:
-			b.begin(r.Frame(), s.Time, s.Comment)
-			b.segment(s)
-		case d.Dst.Port() == roce.Port:
-			b.begin(r.Frame(), d.Time, d.Comment)
-			if !b.twice.arrives(d, b.at) {
-				b.roce(d)
-			}
-		case b.trp.Has(d):
-			b.begin(r.Frame(), d.Time, d.Comment)
-			if !b.twice.arrives(d, b.at) {
-				b.association(d)
+func (b *builder) readAll(ctx context.Context, r *pcapread.Reader) (err error) {
+	for batch := range readAhead(ctx, r) {
+		for i := range batch {
+			if e := &batch[i]; err == nil {
+				err = b.take(e)
 			}
 		}
 	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF):
+		b.streams.Flush(b.item(nil))
+		return nil
+	}
+	return fmt.Errorf("the rest of the capture cannot be read: %w", err)
+}
+
+// take takes an entry of the capture. It returns the error at the end.
+func (b *builder) take(e *entry) error {
+	switch d := e.d; {
+	case e.err != nil:
+		return e.err
+	case e.call != nil:
+		b.call(*e.call)
+	case e.s != nil:
+		b.begin(e.frame, e.s.Time, e.s.Comment)
+		b.segment(e.s)
+	case d.Dst.Port() == roce.Port:
+		b.begin(e.frame, d.Time, d.Comment)
+		if !b.twice.arrives(d, b.at) {
+			b.roce(d)
+		}
+	case b.trp.Has(d):
+		b.begin(e.frame, d.Time, d.Comment)
+		if !b.twice.arrives(d, b.at) {
+			b.association(d)
+		}
+	}
+	return nil
 }
 
 func (b *builder) begin(frame int, at time.Time, comment string) {

@@ -53,6 +53,35 @@ func (b *builder) ddp(f *flow, row uint32, end int64, ulpdu []byte, length int) 
 	default:
 		b.ddpRequest(f, row, end, h, payload, n)
 	}
+	b.adopt(f, row)
+}
+
+// maxPartial bounds the rows of an FPDU that is not complete: it has at most 64 KiB.
+const maxPartial = 1 << 10
+
+// adopt gives the rows before, which have the beginning of an FPDU, to the operation of the row
+// with its end.
+func (b *builder) adopt(f *flow, row uint32) {
+	p := &b.t.Packets
+	if p.Op[row] == None {
+		return
+	}
+	o := &b.t.Ops[p.Op[row]]
+	for _, r := range f.partial {
+		if r == row || p.Op[r] != None {
+			continue
+		}
+		b.setOp(r, p.Op[row])
+		o.Packets++
+		switch {
+		case p.Kind[r] == Repeated:
+			o.Repeated++
+		case p.Kind[row] == Response:
+			p.Kind[r] = Response
+		default:
+			o.Start = min(o.Start, p.Time[r])
+		}
+	}
 }
 
 func (b *builder) ddpRequest(f *flow, row uint32, end int64, h iwarp.Header, payload []byte,

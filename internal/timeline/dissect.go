@@ -33,8 +33,9 @@ func (l *fieldList) datagram(d *pcap.Datagram, frame int) {
 	l.number(fieldDstPort, uint64(d.Dst.Port()))
 }
 
-// roce adds the fields of a datagram of RoCEv2.
-func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malformed, frame int) {
+// roce adds the fields of a datagram of RoCEv2, whose ICRC is right or not.
+func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malformed, right bool,
+	frame int) {
 	l.datagram(d, frame)
 	if verdict == roce.TooShort || verdict == roce.BadLength && !d.Truncated {
 		l.text(fieldFault, verdict.String())
@@ -65,11 +66,11 @@ func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malforme
 	if p.Info.HasPayload {
 		l.number(fieldPayload, uint64(len(p.Payload)))
 	}
-	right := "wrong"
-	if d.VerifyICRC() {
-		right = "right"
+	text := "wrong"
+	if right {
+		text = "right"
 	}
-	l.text(fieldICRC, right)
+	l.text(fieldICRC, text)
 }
 
 func ownBits(p *roce.Packet) string {

@@ -57,6 +57,7 @@ type flow struct {
 	answers int  // of iWARP and TRP: READs and atomics before it in space.ops are answered
 	hole    bool // … segments are missing before the next operation
 	ready   ready
+	partial []uint32      // … of iWARP: rows of an FPDU that is not complete
 	held    []heldSegment // of TRP: behind a gap
 	turn    int64         // … the next segment's number
 }

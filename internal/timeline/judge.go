@@ -75,17 +75,16 @@ func (t *Timeline) find(c *Conn) {
 			}
 		case o.Status == Open && (o.Repeated > 0 || o.Waited > 0):
 			if open++; open <= maxFindings {
-				add(true, t.lastOf(c, i), "%s of %s has no answer: its packets were sent again "+
-					"%d times, and it met %d RNR NAKs.", o.Title(), Name(o.OfB), o.Repeated,
-					o.Waited)
+				add(true, t.lastOf(c, i), "%s of %s has no answer: %s.", o.Title(), Name(o.OfB),
+					o.tried())
 			}
 		}
 	}
 	for i, e := range []*End{&c.A, &c.B} {
 		name := Name(i == 1)
 		if e.RNRs > 0 {
-			add(false, t.firstOf(c, RNR), "%s met %d RNR NAKs: %s had no receive posted.", name,
-				e.RNRs, Name(i == 0))
+			add(false, t.firstOf(c, RNR), "%s met %s: %s had no receive posted.", name,
+				count(e.RNRs, "RNR NAK"), Name(i == 0))
 		}
 		if naks := slices.Sorted(maps.Keys(e.NAKs)); len(naks) > 0 {
 			first := t.firstOf(c, NAK, Refusal)
@@ -94,23 +93,43 @@ func (t *Timeline) find(c *Conn) {
 			}
 		}
 		if e.Repeated > 0 {
-			add(false, t.firstOf(c, Repeated), "%s sent %d packets again%s.", name, e.Repeated,
-				e.rounds())
+			add(false, t.firstOf(c, Repeated), "%s sent %s again%s.", name,
+				count(e.Repeated, "packet"), e.rounds())
 		}
 		if e.Late > 0 {
-			add(false, t.firstOf(c, Late), "%d packets of %s came late: reordered, or lost before "+
-				"the capture.", e.Late, name)
+			add(false, t.firstOf(c, Late), "%s of %s came late: reordered, or lost before "+
+				"the capture.", count(e.Late, "packet"), name)
 		}
 		if e.Marked > 0 {
-			add(false, t.firstOf(c, CNP), "The network marked %d packets of %s.", e.Marked, name)
+			add(false, t.firstOf(c, CNP), "The network marked %s of %s.",
+				count(e.Marked, "packet"), name)
 		}
 		if e.CNPs > 0 {
-			add(false, t.firstOf(c, CNP), "%s met %d congestion notifications.", name, e.CNPs)
+			add(false, t.firstOf(c, CNP), "%s met %s.", name,
+				count(e.CNPs, "congestion notification"))
 		}
 		if e.Bad > 0 {
-			add(true, t.firstOf(c, Bad), "%d packets of %s are malformed or damaged.", e.Bad, name)
+			add(true, t.firstOf(c, Bad), "Malformed or damaged: %s of %s.",
+				count(e.Bad, "packet"), name)
 		}
 	}
+}
+
+// count writes a number of things.
+func count(n uint64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// tried describes the attempts of an operation that has no answer.
+func (o *Op) tried() string {
+	text := count(uint64(o.Repeated), "packet") + " sent again"
+	if o.Waited > 0 {
+		text += ", " + count(uint64(o.Waited), "RNR NAK") + " met"
+	}
+	return text
 }
 
 // rounds says how often an end began to repeat requests. Responses are repeated when asked for.
@@ -118,7 +137,8 @@ func (h *Health) rounds() string {
 	if h.Resent == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", in %d rounds, %d of them unasked, by a timer", h.Resent, h.TimedOut)
+	return fmt.Sprintf(", in %s, %d of them unasked, by a timer", count(h.Resent, "round"),
+		h.TimedOut)
 }
 
 func (t *Timeline) firstOf(c *Conn, kinds ...Kind) int {
@@ -172,8 +192,9 @@ func (c *Conn) Grade() string {
 	return grade
 }
 
-// Transit returns half the least round trip, and which end's host captured: 1 is B. It is the end
-// that has written samples, else the one whose requests take longer to be answered.
+// Transit returns half the least round trip, measured or as the sender has it, and which end's host
+// captured: 1 is B. It is the end that has written samples, else the one whose requests take longer
+// to be answered.
 func (c *Conn) Transit(t *Timeline) (ns int64, local int) {
 	e := &c.A
 	switch {
@@ -185,5 +206,11 @@ func (c *Conn) Transit(t *Timeline) (ns int64, local int) {
 	if local == 1 {
 		e = &c.B
 	}
-	return e.RTTMin / 2, local
+	least := e.RTTMin
+	for _, s := range t.Samples[c.SampleRange[0]:c.SampleRange[1]] {
+		if rtt := int64(s.MinRTT); rtt > 0 && s.OfB == (local == 1) && (least == 0 || rtt < least) {
+			least = rtt
+		}
+	}
+	return least / 2, local
 }

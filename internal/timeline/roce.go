@@ -39,14 +39,15 @@ func (b *builder) roce(d *pcap.Datagram) {
 			p.BTH, p.Info = h, h.Opcode.Info()
 		}
 	}
-	bad := !d.Truncated && (verdict != roce.WellFormed || !d.VerifyICRC())
+	right := !d.Truncated && verdict == roce.WellFormed && d.VerifyICRC()
+	bad := !d.Truncated && !right
 	if bad {
 		if n := trace.CutRoCE(d); n > 0 {
 			b.burst(d, n, b.roce)
 			return
 		}
 	}
-	b.fields.roce(d, &p, verdict, b.frame)
+	b.fields.roce(d, &p, verdict, right, b.frame)
 	key := flowKey{src: d.Src.Addr(), dst: d.Dst.Addr(), qpn: uint32(p.DestQP)}
 	if p.Info.HasDETH && verdict == roce.WellFormed {
 		key.srcQPN = uint32(p.DETH.SrcQP)

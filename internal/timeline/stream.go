@@ -4,6 +4,7 @@ package timeline
 
 import (
 	"net/netip"
+	"slices"
 
 	"verbena/internal/trace"
 	"verbena/internal/wire/pcap"
@@ -62,8 +63,12 @@ func (b *builder) segment(s *pcap.Segment) {
 		}
 		b.countData(f, row, k, n, earlier)
 	}
+	if p.Payload[row] > 0 && len(f.partial) < maxPartial {
+		f.partial = append(f.partial, row)
+	}
 	for i := range items {
 		b.item(f)(&items[i])
+		f.partial = f.partial[:0]
 	}
 	b.done(row, f)
 }
@@ -87,7 +92,12 @@ func (b *builder) countData(f *flow, row uint32, k Kind, n int, earlier uint32) 
 		}
 		f.space.asked = false
 		op := f.cur
-		if earlier != None && b.t.Packets.Op[earlier] != None {
+		if slices.Contains(f.partial, earlier) {
+			op = None
+			if len(f.partial) < maxPartial {
+				f.partial = append(f.partial, row)
+			}
+		} else if earlier != None && b.t.Packets.Op[earlier] != None {
 			op = b.t.Packets.Op[earlier]
 		} else if op != None && b.t.Ops[op].Status != Open {
 			op = None

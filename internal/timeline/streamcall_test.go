@@ -11,6 +11,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/testkit/talk"
 	"verbena/internal/wire/iwarp"
+	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/roce"
 	"verbena/internal/wire/trp"
 )
@@ -140,6 +141,34 @@ func TestCallsOverIWARP(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 		}
+	}
+}
+
+// All segments of a message belong to its operation over iWARP, which begins with the first.
+func TestSegmentsOfAnOperation(t *testing.T) {
+	c := talk.New(t)
+	s := c.Stream(iwarp.MPAFrame{CRC: true, Revision: 1}, iwarp.MPAFrame{Reply: true, CRC: true, Revision: 1})
+	cut := func(back bool, ddp []byte) {
+		fpdu := iwarp.AppendFPDU(nil, ddp, true)
+		s.Segment(back, pcap.Segment{}, fpdu[:1000])
+		if !back {
+			s.Segment(back, pcap.Segment{Seq: 21}, fpdu[:1000]) // behind the MPA Request
+		}
+		s.Segment(back, pcap.Segment{}, fpdu[1000:2000])
+		s.Segment(back, pcap.Segment{}, fpdu[2000:])
+	}
+	cut(false, talk.TRPWrite(0, 0, true, 2500).Payload)
+	s.FPDUs(false, readOf(2500))
+	cut(true, response(2500))
+	tl := read(t, c.Bytes())
+	if got, want := shapes(tl), "WRITE #1 of 2500 in 4, READ #2 of 2500 in 4"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	if o := tl.Ops[0]; o.Start != tl.Packets.Time[2] || o.Repeated != 1 {
+		t.Errorf("%+v, want its start at %v", o, tl.Packets.Time[2])
+	}
+	if got := strings.Join(kinds(tl)[2:], " "); got != "sent lost repeated sent sent sent response response response" {
+		t.Error(got)
 	}
 }
 

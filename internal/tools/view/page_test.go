@@ -184,6 +184,41 @@ func TestPageFilters(t *testing.T) {
 	}
 }
 
+// TestPageTakesKeys: n and p step through what the filter lets through, e shows the other end's
+// numbers, and Enter chooses a connection.
+func TestPageTakesKeys(t *testing.T) {
+	b := open(t, read(t, "lossy.pcapng", talk.Lossy(t)))
+	press := func(selector, key string) state {
+		t.Helper()
+		b.Eval("document.querySelector('"+selector+"').dispatchEvent(new KeyboardEvent('keydown', { key: '"+key+"' }))", nil)
+		return stateOf(b)
+	}
+	b.Eval("(() => { const e = document.getElementById('filter'); e.value = 'repeated'; e.dispatchEvent(new Event('input')); })()", nil)
+	var rows []int
+	b.Eval("verbenaView.rows('repeated')", &rows)
+	for i, step := range []struct {
+		key  string
+		want int
+	}{{"n", rows[0]}, {"n", rows[1]}, {"n", rows[2]}, {"n", rows[2]}, {"p", rows[1]}} {
+		if s := press("#chart", step.key); s.Selected != step.want {
+			t.Errorf("key %d, %s, leads to packet %d, want %d", i, step.key, s.Selected, step.want)
+		}
+	}
+	var before, after []float64
+	b.Eval("(verbenaView.draw(), verbenaView.psns())", &before)
+	press("#chart", "e")
+	b.Eval("verbenaView.psns()", &after)
+	if after[0] == before[0] {
+		t.Errorf("the numbers are from %v at either end", before)
+	}
+	b.Eval("verbenaView.view(1e6, 2e6)", nil)
+	all := press("#chart", "0")
+	b.Eval("verbenaView.view(1e6, 2e6)", nil)
+	if s := press(".conn", "Enter"); s.From != all.From {
+		t.Errorf("Enter at a connection leads to %+v, want %+v", s, all)
+	}
+}
+
 // TestPageShowsPSNsOfTheWire: with the wrap, in the text of a packet and at the axis.
 func TestPageShowsPSNsOfTheWire(t *testing.T) {
 	b := open(t, read(t, "lossy.pcapng", talk.Lossy(t)))

@@ -4,20 +4,33 @@ package view
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"verbena/internal/testkit/browser"
 	"verbena/internal/testkit/talk"
 	"verbena/internal/wire/roce"
 )
 
-// BenchmarkMillion makes the page of a capture of a million packets.
-func BenchmarkMillion(b *testing.B) {
+// million returns a capture of a million packets. One in a hundred requests is sent again.
+func million(b testing.TB) []byte {
 	c := talk.New(b)
 	for i := range uint32(500_000) {
 		c.Send(roce.RCSendOnly, i, 64)
-		c.Ack(i)
+		if i%100 == 50 {
+			c.Send(roce.RCSendOnly, i, 64)
+		} else {
+			c.Ack(i)
+		}
 	}
-	capture := c.Bytes()
+	return c.Bytes()
+}
+
+// BenchmarkMillion makes the page of a capture of a million packets.
+func BenchmarkMillion(b *testing.B) {
+	capture := million(b)
 	b.ResetTimer()
 	for range b.N {
 		if err := WritePage(io.Discard, read(b, "million", capture)); err != nil {
@@ -25,4 +38,53 @@ func BenchmarkMillion(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(len(capture))/1e6, "MB")
+}
+
+// BenchmarkMillionInBrowser opens a capture of a million packets, from the file to the first
+// drawing in the browser. Then it zooms in to a few packets, moves, and zooms out. Meanwhile
+// frame-ms is the mean time between frames, worst-ms the longest, and draw-ms the longest time in
+// the page's script.
+func BenchmarkMillionInBrowser(b *testing.B) {
+	capture, dir := filepath.Join(b.TempDir(), "million.pcapng"), b.TempDir()
+	if err := os.WriteFile(capture, million(b), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	page := browser.Start(b, 1400, 900)
+	var frames struct{ Mean, Worst, Busy float64 }
+	for b.Loop() {
+		start := time.Now()
+		data, err := os.ReadFile(capture)
+		if err != nil {
+			b.Fatal(err)
+		}
+		file := filepath.Join(dir, "page.html")
+		if err := writeFile(file, read(b, "million", data)); err != nil {
+			b.Fatal(err)
+		}
+		made := time.Since(start)
+		page.Open("file://" + file)
+		page.Eval("verbenaView.ready", nil)
+		b.ReportMetric(made.Seconds(), "made-s")
+		b.ReportMetric(time.Since(start).Seconds(), "open-s")
+		page.Eval(`(async () => {
+			const { from, to } = verbenaView.state(), span = to - from, times = [], frame = () => new Promise(requestAnimationFrame);
+			let last = await frame(), busy = 0;
+			const step = async (a, b) => {
+				const t = performance.now();
+				verbenaView.view(a, b);
+				busy = Math.max(busy, performance.now() - t);
+				const now = await frame();
+				times.push(now - last);
+				last = now;
+			};
+			for (const f of [1, .3, .03, .02, .01, .001]) {
+				for (let i = 0; i < 20; i++) { const w = span * f * Math.exp(-i / 20), a = from + span * (.3 + f * i / 100); await step(a, a + w); }
+			}
+			for (let i = 0; i < 60; i++) { const w = span * Math.exp(i / 5 - 12); await step(from + span * .4, from + span * .4 + w); }
+			return { Mean: times.reduce((a, b) => a + b) / times.length, Worst: Math.max(...times), Busy: busy };
+		})()`, &frames)
+		b.ReportMetric(frames.Mean, "frame-ms")
+		b.ReportMetric(frames.Worst, "worst-ms")
+		b.ReportMetric(frames.Busy, "draw-ms")
+	}
 }

@@ -21,11 +21,12 @@ const arrays = { f64: Float64Array, u32: Uint32Array, u8: Uint8Array };
 const none = 0xffffffff;
 const fromB = 1, ofB = 2, isMarked = 4, isLost = 8;
 
-let meta, details, packets = {}, ops = {}, samples = {}, levels = {};
+let meta, details, callTimes, packets = {}, ops = {}, samples = {}, levels = {};
 
 const load = async () => {
   meta = JSON.parse(new TextDecoder().decode(await inflate(bytesOf('meta'), 'gzip')));
   details = bytesOf('details');
+  callTimes = Float64Array.from(meta.calls, c => c.time);
   const rows = (await inflate(bytesOf('rows'), 'gzip')).buffer;
   for (const c of meta.columns) {
     const into = { packets, ops, samples, levels }[c.table];
@@ -131,10 +132,13 @@ const onWire = (ofB, n) => {
 // offset in the stream, for UD the count of datagrams.
 const psnOf = i => packets.kind[i] < 9 ? onWire(packets.flags[i] & ofB, packets.number[i]) : undefined;
 
+// numberName names the numbers of a connection's packets.
+const numberName = () => ({ iWARP: 'offset', UD: 'datagram' })[meta.conns[conn].protocol] ?? 'PSN';
+
 const packetText = i => {
   const f = packets.flags[i];
   let s = `${f & fromB ? 'B → A' : 'A → B'}  ${meta.kinds[packets.kind[i]]}`;
-  if (psnOf(i) !== undefined) s += `  PSN ${psnOf(i)}`;
+  if (psnOf(i) !== undefined) s += `  ${numberName()} ${psnOf(i)}`;
   if (packets.op[i] !== none) s += `  ${opTitle(packets.op[i])}`;
   s += `\n${duration(packets.time[i])}, ${packets.length[i]} bytes`;
   if (packets.rtt[i]) s += `, round trip ${duration(packets.rtt[i])}`;

@@ -9,6 +9,8 @@ const manyRows = 20000; // from here on Go's levels are drawn instead of packets
 
 let conn = 0, from = 0, to = 1, selected = -1, matches = null, drawn = {}, panels = [];
 let trouble = []; // rows of the connection that are drawn however many others there are
+let oddOps = []; // operations of the connection that failed, waited or were repeated
+let reach; // of the connection's operations: the latest end of those up to each
 let colours = {}, width = 0, height = 0;
 
 const kindColours = ['sent', 'repeated', 'late', 'response', 'ack', 'sack', 'nak', 'refusal', 'rnr',
@@ -117,6 +119,30 @@ const buckets = f => {
   }
 };
 
+// once returns a function that tells whether it is called for a pixel and a kind the first time:
+// marks that would cover each other are drawn once.
+const once = () => {
+  const seen = new Set();
+  return (px, py, kind) => {
+    const key = (Math.round(px) * 4096 + Math.round(py)) * 16 + kind, n = seen.size;
+    return seen.add(key).size > n;
+  };
+};
+
+// batch gathers paths of equal style, which are drawn at once: put returns the path of a style, and
+// flush draws them by f.
+const batch = () => {
+  const paths = new Map();
+  return {
+    put: style => {
+      let path = paths.get(style);
+      if (!path) paths.set(style, path = new Path2D());
+      return path;
+    },
+    flush: f => paths.forEach((path, style) => f(style, path)),
+  };
+};
+
 const transit = () => meta.conns[conn].transit;
 const local = () => meta.conns[conn].local; // 1 if B's host captured
 
@@ -135,7 +161,7 @@ const frame = (p, low, high, format) => {
   g.fillStyle = colours.text;
   g.font = '600 11px system-ui, sans-serif';
   g.textAlign = 'left';
-  g.fillText(p.name, 8, p.top + 12);
+  g.fillText(p.name === 'PSN' ? numberName() : p.name, 8, p.top + 12);
   g.font = '10px system-ui, sans-serif';
   g.fillStyle = colours.dim;
   g.textAlign = 'right';
@@ -178,26 +204,21 @@ function drawSequence(p) {
       });
     }
     const last = [-99, -99];
-    const few = (([a, b]) => b - a < 400)(visible());
+    const few = (([a, b]) => b - a < 400)(visible()), first = once(), lines = batch(), dashed = batch(), marks = [];
     shown(i => {
       const w = wire(i, p), kind = packets.kind[i], lost = packets.flags[i] & isLost;
       drawn[meta.kinds[kind]] = (drawn[meta.kinds[kind]] || 0) + 1;
-      g.strokeStyle = g.fillStyle = colourOf(i);
-      g.lineWidth = few ? 1 + Math.min(3, packets.length[i] / 1400) : 1;
-      const share = lost ? .55 : 1;
-      const ex = w.x0 + (w.x1 - w.x0) * share, ey = w.y0 + (w.y1 - w.y0) * share;
-      g.setLineDash(lost ? [4, 3] : []);
-      g.beginPath(); g.moveTo(w.x0, w.y0); g.lineTo(ex, ey); g.stroke();
-      g.setLineDash([]);
-      g.lineWidth = 1;
-      if (lost) { mark(g, 7, ex, ey, 3.5); drawn.lost = (drawn.lost || 0) + 1; }
-      else if (!plain.has(kind)) mark(g, kind, (w.x0 + w.x1) / 2, (w.y0 + w.y1) / 2, 4);
-      else if (few) arrow(w);
-      if (packets.flags[i] & isMarked) { g.strokeStyle = colours.cnp; mark(g, 5, ex, ey, 3); }
-      if (i === selected) { g.strokeStyle = colours.text; g.lineWidth = 3; g.globalAlpha = .4;
-        g.beginPath(); g.moveTo(w.x0, w.y0); g.lineTo(ex, ey); g.stroke(); g.globalAlpha = 1; }
+      if (lost) drawn.lost = (drawn.lost || 0) + 1;
+      if (!few && i !== selected && !first(w.x0, packets.flags[i] & (fromB | isLost | isMarked), kind)) return;
+      if (!few) {
+        const path = (lost ? dashed : lines).put(colourOf(i)), share = lost ? .55 : 1;
+        path.moveTo(w.x0, w.y0); path.lineTo(w.x0 + (w.x1 - w.x0) * share, w.y0 + (w.y1 - w.y0) * share);
+        if (lost || !plain.has(kind) || packets.flags[i] & isMarked || i === selected) marks.push(i);
+        return;
+      }
+      wireLine(i, w);
       const side = packets.flags[i] & fromB ? 1 : 0;
-      if (few && w.x0 > last[side]) {
+      if (w.x0 > last[side]) {
         const o = packets.op[i], psn = psnOf(i);
         const text = (plain.has(kind) && o !== none && kind !== 4 ? opTitle(o) : meta.kinds[kind])
           + (psn !== undefined ? ' · ' + psn : '');
@@ -207,8 +228,46 @@ function drawSequence(p) {
         last[side] = w.x0 + g.measureText(text).width + 10;
       }
     });
+    g.lineWidth = 1;
+    lines.flush((colour, path) => { g.strokeStyle = colour; g.stroke(path); });
+    g.setLineDash([4, 3]);
+    dashed.flush((colour, path) => { g.strokeStyle = colour; g.stroke(path); });
+    g.setLineDash([]);
+    for (const i of marks) wireMark(i, wire(i, p), false);
   });
 }
+
+// wireLine draws a packet between the ends.
+const wireLine = (i, w) => {
+  const lost = packets.flags[i] & isLost;
+  const share = lost ? .55 : 1;
+  g.strokeStyle = colourOf(i);
+  g.lineWidth = 1 + Math.min(3, packets.length[i] / 1400);
+  g.setLineDash(lost ? [4, 3] : []);
+  g.beginPath();
+  g.moveTo(w.x0, w.y0); g.lineTo(w.x0 + (w.x1 - w.x0) * share, w.y0 + (w.y1 - w.y0) * share);
+  g.stroke();
+  g.setLineDash([]);
+  g.lineWidth = 1;
+  wireMark(i, w, true);
+};
+
+// wireMark draws the signs of a packet between the ends.
+const wireMark = (i, w, few) => {
+  const lost = packets.flags[i] & isLost, kind = packets.kind[i];
+  const share = lost ? .55 : 1;
+  const ex = w.x0 + (w.x1 - w.x0) * share, ey = w.y0 + (w.y1 - w.y0) * share;
+  g.strokeStyle = g.fillStyle = colourOf(i);
+  if (lost) mark(g, 7, ex, ey, 3.5);
+  else if (!plain.has(kind)) mark(g, kind, (w.x0 + w.x1) / 2, (w.y0 + w.y1) / 2, 4);
+  else if (few) arrow(w);
+  if (packets.flags[i] & isMarked) { g.strokeStyle = colours.cnp; mark(g, 5, ex, ey, 3); }
+  if (i === selected) {
+    g.strokeStyle = colours.text; g.lineWidth = 3; g.globalAlpha = .4;
+    g.beginPath(); g.moveTo(w.x0, w.y0); g.lineTo(ex, ey); g.stroke(); g.globalAlpha = 1;
+  }
+  g.lineWidth = 1;
+};
 
 const arrow = w => {
   const a = Math.atan2(w.y1 - w.y0, w.x1 - w.x0);
@@ -241,6 +300,7 @@ function drawNumbers(p) {
   numberSpan();
   frame(p, low, high, n => String(onWire(space, Math.round(n))));
   g.fillText(`of ${space ? 'B' : 'A'}'s requests`, 8, p.top + p.height / 2 + 4);
+  g.fillText('other end: e', 8, p.top + p.height / 2 + 18);
   clip(p, () => {
     if (thinned()) {
       g.fillStyle = colours.sent;
@@ -253,11 +313,12 @@ function drawNumbers(p) {
       });
     }
     let ackX = NaN, ackY = 0;
-    const r = visible()[1] - visible()[0] < 1500 ? 3.4 : 2.2;
+    const r = visible()[1] - visible()[0] < 1500 ? 3.4 : 2.2, first = once();
     g.lineWidth = 1;
     shown(i => {
       if (((packets.flags[i] & ofB) ? 1 : 0) !== space) return;
       const kind = packets.kind[i], px = x(packets.time[i]), py = numberY(p, packets.number[i]);
+      if (i !== selected && !first(px, py, kind)) return;
       if (kind === 4 && !matches) { // acknowledged: the staircase below what is sent
         g.strokeStyle = colours.response;
         g.beginPath();
@@ -273,13 +334,26 @@ function drawNumbers(p) {
   });
 }
 
+// ends writes whose series a panel has, in their colours.
+const ends = (p, has) => {
+  g.font = '600 11px system-ui, sans-serif';
+  g.textAlign = 'left';
+  ['A', 'B'].forEach((name, side) => {
+    if (!has[side]) return;
+    g.fillStyle = side ? colours.response : colours.sent;
+    g.fillText(name, 8 + 14 * side, p.top + p.height);
+  });
+  g.font = '10px system-ui, sans-serif';
+};
+
 // binned draws a series for each end: collect fills bins of a few pixels, format writes the scale.
 const binned = (p, collect, format) => {
   const n = Math.max(8, Math.floor((width - gutter - right) / 3)), bins = [new Float64Array(n), new Float64Array(n)];
   const at = t => Math.floor((t - from) / (to - from) * n);
   collect(bins, at, n);
-  const top = Math.max(1e-9, ...bins[0], ...bins[1]);
-  frame(p, 0, top, format);
+  const most = Math.max(...bins[0], ...bins[1]), top = most || 1;
+  frame(p, 0, most, format);
+  ends(p, bins.map(bin => bin.some(v => v > 0)));
   clip(p, () => bins.forEach((bin, side) => {
     if (!bin.some(v => v > 0)) return;
     g.strokeStyle = side ? colours.response : colours.sent;
@@ -366,7 +440,7 @@ function drawWindow(p) {
   }, v => amount(v, 'B'));
   g.fillStyle = colours.dim;
   const [a, b] = meta.conns[conn].samples;
-  g.fillText(b > a ? 'of the sender' : 'in flight', 8, p.top + p.height / 2 + 8);
+  g.fillText(b > a ? 'of the sender' : 'in flight', 8, p.top + p.height / 2 + 6);
 }
 
 // opCall draws when an operation was posted, or completed, with a line to its span's end.
@@ -375,7 +449,7 @@ const opCall = (c, end, y, colour) => {
   const px = x(meta.calls[c].time);
   g.strokeStyle = meta.calls[c].failed ? colours.refusal : colour;
   g.beginPath();
-  g.moveTo(px, y + 1); g.lineTo(px, y + 12); g.moveTo(px, y + 6.5); g.lineTo(end, y + 6.5);
+  g.moveTo(px, y + 1); g.lineTo(px, y + 14.5); g.lineTo(end, y + 14.5); g.lineTo(end, y + 12);
   g.stroke();
   return 1;
 };
@@ -385,20 +459,40 @@ function drawOps(p) {
   frame(p);
   opBoxes = [];
   drawn.posted = drawn.completed = 0;
-  const [lo, hi] = meta.conns[conn].ops, lanes = Math.max(1, Math.floor((p.height - 4) / 16)), ends = new Array(lanes).fill(-1e9);
+  const [lo, hi] = meta.conns[conn].ops, lanes = Math.max(1, Math.floor((p.height - 4) / 16)), full = new Array(lanes).fill(-1e9);
   clip(p, () => {
     g.font = '10px system-ui, sans-serif';
     let n = 0;
-    for (let o = lo; o < hi && ops.start[o] <= to; o++) {
+    const small = batch();
+    let odds = firstAt(oddOps, 0, oddOps.length, lo), lastOdd = -1e9;
+    for (let o = lo + firstAt(reach, 0, hi - lo, from); o < hi && ops.start[o] <= to; o++) {
+      const free = Math.min(...full);
+      if (free > gutter && x(ops.start[o]) < free) {
+        // All lanes are full here. The next to draw begins behind, or is odd.
+        while (odds < oddOps.length && oddOps[odds] < o) odds++;
+        o = Math.min(firstAt(ops.start, o, hi, timeAt(free)), oddOps[odds] ?? hi);
+        if (o >= hi || ops.start[o] > to) break;
+      }
       if (ops.end[o] < from) continue;
       const x0 = x(ops.start[o]), x1 = Math.max(x0 + 2, x(ops.end[o]));
-      let lane = ends.findIndex(e => e <= x0);
+      let lane = full.findIndex(e => e <= x0), over = false;
       const odd = ops.status[o] === 2 || ops.repeated[o] || ops.waited[o];
-      if (lane < 0) { if (!odd) continue; lane = lanes - 1; }
-      ends[lane] = Math.max(ends[lane], x1 + 1);
+      if (lane < 0) {
+        if (!odd || x1 < lastOdd + 2) continue;
+        lane = lanes - 1;
+        lastOdd = x1;
+        over = true;
+      }
+      full[lane] = Math.max(full[lane], x1 + 1);
       const y = p.top + 3 + lane * 16, w = x1 - x0;
+      opBoxes.push({ o, x0, x1, y });
+      if (++n >= manyRows) break;
+      if (w <= 4 && !odd && ops.posted[o] === none) {
+        small.put(colours[opColours[ops.operation[o]]]).rect(x0, y, w, 13);
+        continue;
+      }
       g.fillStyle = ops.status[o] === 2 ? colours.refusal : colours[opColours[ops.operation[o]]];
-      g.globalAlpha = ops.status[o] === 0 ? .25 : .45;
+      g.globalAlpha = over ? .08 : ops.status[o] === 0 ? .25 : .45;
       g.fillRect(x0, y, w, 13);
       g.globalAlpha = 1;
       g.strokeStyle = ops.repeated[o] ? colours.repeated : ops.waited[o] ? colours.rnr : g.fillStyle;
@@ -406,15 +500,16 @@ function drawOps(p) {
       drawn.posted += opCall(ops.posted[o], x0, y, colours.sent);
       drawn.completed += opCall(ops.completed[o], x1, y, colours.response);
       const left = Math.max(x0, gutter);
-      if (x1 - left > 46) {
+      if (x1 - left > 46 && !over) {
         g.fillStyle = colours.text;
         g.save(); g.beginPath(); g.rect(left, y, x1 - left, 13); g.clip();
         g.fillText(opText(o), left + 4, y + 10);
         g.restore();
       }
-      opBoxes.push({ o, x0, x1, y });
-      if (++n >= manyRows) break;
     }
+    g.globalAlpha = .45;
+    small.flush((colour, path) => { g.fillStyle = colour; g.fill(path); });
+    g.globalAlpha = 1;
     drawn.operations = n;
   });
 }
@@ -424,22 +519,34 @@ function drawCalls(p) {
   frame(p);
   callBoxes = [];
   clip(p, () => {
-    let last = -1e9, n = 0;
+    const last = [-1e9, -1e9], labels = [];
+    let n = 0;
     g.font = '10px system-ui, sans-serif';
-    for (let i = 0; i < meta.calls.length; i++) {
+    const first = once();
+    for (let i = firstAt(callTimes, 0, callTimes.length, from); i < callTimes.length && callTimes[i] <= to; i++) {
       const c = meta.calls[i];
-      if (c.time < from || c.time > to || c.conn >= 0 && c.conn !== conn) continue;
+      if (c.conn >= 0 && c.conn !== conn) continue;
       const px = x(c.time), done = c.name === 'completion';
+      if (!first(px, done ? 1 : 0, c.failed ? 1 : 0)) continue;
       g.strokeStyle = g.fillStyle = c.failed ? colours.refusal : done ? colours.response : colours.sent;
       g.beginPath();
       g.moveTo(px, p.top + (done ? p.height / 2 : 2)); g.lineTo(px, p.top + (done ? p.height - 2 : p.height / 2));
       g.stroke();
-      if (px - last > 110) {
-        g.fillText(c.name, px + 3, p.top + (done ? p.height - 6 : 12));
-        last = px;
+      const side = done ? 1 : 0;
+      if (px > last[side]) {
+        labels.push([c.name, px + 3, p.top + (done ? p.height - 6 : 12), g.fillStyle]);
+        last[side] = px + g.measureText(c.name).width + 60;
       }
       callBoxes.push({ i, px });
       if (++n >= manyRows) break;
+    }
+    for (const [text, px, py, colour] of labels) {
+      g.globalAlpha = .85;
+      g.fillStyle = colours.back;
+      g.fillRect(px - 1, py - 9, g.measureText(text).width + 3, 12);
+      g.globalAlpha = 1;
+      g.fillStyle = colour;
+      g.fillText(text, px, py);
     }
     drawn.calls = n;
   });
@@ -460,7 +567,8 @@ const drawAxis = () => {
     g.fillRect(px, 6, 1, y - 6);
     g.globalAlpha = 1;
     g.fillStyle = colours.dim;
-    g.fillText(duration(t), px, y + 14);
+    const text = duration(t), half = g.measureText(text).width / 2;
+    g.fillText(text, Math.min(px, width - half - 2), y + 14);
   }
   g.textAlign = 'left';
 };

@@ -11,6 +11,17 @@ const element = (tag, text, className) => {
   return e;
 };
 
+// press calls f when the user clicks on an element, or presses Enter or Space on it.
+const press = (e, f) => {
+  e.tabIndex = 0;
+  e.addEventListener('click', f);
+  e.addEventListener('keydown', k => {
+    if (k.key !== 'Enter' && k.key !== ' ') return;
+    k.preventDefault();
+    f();
+  });
+};
+
 const listConns = () => {
   const list = byId('conns');
   let file = -1;
@@ -25,7 +36,7 @@ const listConns = () => {
     const trouble = c.a.repeated + c.b.repeated;
     e.append(element('small', `${(c.packets[1] - c.packets[0]).toLocaleString('en')} packets, `
       + amount(c.a.bytes + c.b.bytes, 'B') + (trouble ? `, ${trouble} repeated` : '')));
-    e.addEventListener('click', () => choose(i));
+    press(e, () => choose(i));
     list.append(e);
   });
 };
@@ -43,7 +54,8 @@ const showHealth = c => {
     const e = element('li', f.text, f.bad ? 'bad' : '');
     if (f.packet >= 0) {
       e.dataset.row = f.packet;
-      e.addEventListener('click', () => { goTo(f.packet); select(f.packet); });
+      e.setAttribute('role', 'button');
+      press(e, () => { goTo(f.packet); select(f.packet); });
     }
     list.append(e);
   }
@@ -73,7 +85,10 @@ const showHealth = c => {
 const choose = i => {
   conn = i;
   const c = meta.conns[i];
-  document.querySelectorAll('.conn').forEach((e, k) => e.classList.toggle('on', k === i));
+  document.querySelectorAll('.conn').forEach((e, k) => {
+    e.classList.toggle('on', k === i);
+    e.setAttribute('aria-selected', String(k === i));
+  });
   const [a, b] = c.packets;
   trouble = [];
   let requests = [0, 0];
@@ -83,10 +98,20 @@ const choose = i => {
     if (packets.kind[j] < 3) requests[packets.flags[j] & ofB ? 1 : 0]++;
   }
   space = requests[1] > requests[0] ? 1 : 0;
+  const [first, end] = c.ops;
+  oddOps = [];
+  reach = new Float64Array(end - first);
+  for (let o = first, most = -Infinity; o < end; o++) {
+    if (ops.status[o] === 2 || ops.repeated[o] || ops.waited[o]) oddOps.push(o);
+    reach[o - first] = most = Math.max(most, ops.end[o]);
+  }
   showHealth(c);
   applyFilter();
   reset();
 };
+
+// otherEnd shows the numbers of the other end's requests.
+const otherEnd = () => { space = 1 - space; redraw(); };
 
 const reset = () => {
   const [a, b] = meta.conns[conn].packets;
@@ -147,6 +172,21 @@ const applyFilter = () => {
   redraw();
 };
 
+// step selects the next packet that the filter lets through, or the one before, and shows it.
+const step = next => {
+  const [a, b] = meta.conns[conn].packets;
+  const at = selected >= a && selected < b ? selected : next ? a - 1 : b;
+  let i = at + (next ? 1 : -1);
+  if (matches) {
+    const k = firstAt(matches, 0, matches.length, next ? at + 1 : at) - (next ? 0 : 1);
+    i = matches[k] ?? -1;
+  }
+  if (i < a || i >= b) return;
+  const t = packets.time[i], span = to - from;
+  if (t < from || t > to) view(t - span / 2, t + span / 2);
+  select(i);
+};
+
 const panelAt = y => panels.find(p => y >= p.top && y <= p.top + p.height);
 
 // nearest returns the packet drawn closest to a point, or -1.
@@ -190,11 +230,13 @@ const showTip = (px, py) => {
   if (tip.hidden) return;
   tip.textContent = i >= 0 ? packetText(i) : o >= 0 ? opText(o) + opCalls(o) : `${duration(meta.calls[c].time)}\n${meta.calls[c].text}`;
   const box = canvas.getBoundingClientRect(), stage = byId('stage').getBoundingClientRect();
-  tip.style.left = Math.min(px + 14, width - 330) + 'px';
-  tip.style.top = (py + box.top - stage.top + 14) + 'px';
+  const y = py + box.top - stage.top, below = y + 14 + tip.offsetHeight < stage.height;
+  tip.style.left = Math.max(0, Math.min(px + 14, width - tip.offsetWidth - 8)) + 'px';
+  tip.style.top = (below ? y + 14 : Math.max(0, y - 10 - tip.offsetHeight)) + 'px';
 };
 
 const click = (px, py) => {
+  if (px < gutter && panelAt(py)?.name === 'PSN') return otherEnd();
   const i = nearest(px, py);
   if (i >= 0) return select(i);
   const o = opAt(px, py);
@@ -252,10 +294,8 @@ const listen = () => {
       ArrowRight: [from + s / 8, to + s / 8] }[e.key];
     if (move) view(...move);
     if (e.key === '0') reset();
-    if ((e.key === 'n' || e.key === 'p') && selected >= 0) {
-      const [a, b] = meta.conns[conn].packets, i = selected + (e.key === 'n' ? 1 : -1);
-      if (i >= a && i < b) select(i);
-    }
+    if (e.key === 'e') otherEnd();
+    if (e.key === 'n' || e.key === 'p') step(e.key === 'n');
   });
   byId('filter').addEventListener('input', applyFilter);
   byId('reset').addEventListener('click', reset);
@@ -285,7 +325,8 @@ const drawLegend = () => {
     mark(ctx, kind, 7, 6, 4.5);
     e.append(c, name);
     e.title = 'filter by it';
-    e.addEventListener('click', () => {
+    e.setAttribute('role', 'button');
+    press(e, () => {
       const word = name.replace(' ', '-');
       byId('filter').value = byId('filter').value === word ? '' : word;
       applyFilter();
@@ -330,6 +371,7 @@ window.verbenaView = {
     const row = g.getImageData(0, (p.top + p.height - 8) * scale, canvas.width, 1).data;
     return times.map(t => { const k = 4 * Math.round(x(t) * scale); return row.slice(k, k + 4).join(); });
   },
+  panels: () => panels,
   text: i => packetText(i),
   time: i => packets.time[i],
   psns: () => [low, high].map(n => onWire(space, n)),
