@@ -4,7 +4,14 @@ package examples
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	crand "crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,6 +125,46 @@ func TestWeb(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d", network, len(got), len(want))
 		}
 		same(t, "no file", web(1, "nothing"), "nothing: 404 Not Found\n")
+	}
+	cert, key := certificate(t, dir)
+	_, addr := serve(t, "web", "-dir", dir, "-cert", cert, "-key", key)
+	if got := run(t, 0, "web", "-connect", addr, "-cert", cert, "page"); got != want {
+		t.Errorf("encrypted: %d bytes of %d", len(got), len(want))
+	}
+	same(t, "a key as certificate", run(t, 1, "web", "-connect", addr, "-cert", key, "page"), key+": no certificate\n")
+	if out := run(t, 1, "web", "-connect", addr, "page"); !strings.Contains(out, "400 Bad Request") {
+		t.Errorf("plain, from a server of HTTPS: %q", out)
+	}
+}
+
+// certificate makes a certificate of the loopback address, and its key.
+func certificate(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	public, err := x509.CreateCertificate(crand.Reader, &made, &made, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: public}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+}
+
+func TestRPC(t *testing.T) {
+	for _, network := range []string{"roce", "trp"} {
+		_, addr := serve(t, "rpc", "-network", network)
+		same(t, "counts", run(t, 0, "rpc", "-network", network, "-connect", addr, "to be or", "not to be"), "be 2\nnot 1\nor 1\nto 2\n")
 	}
 }
 

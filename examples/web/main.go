@@ -6,6 +6,11 @@
 //	web -listen 127.0.0.1:7471 -dir .
 //	web -connect 127.0.0.1:7471 README.md
 //
+// With a certificate it is HTTPS, by HTTP/2. The client is given the certificate, too:
+//
+//	web -listen 127.0.0.1:7471 -dir . -cert cert.pem -key key.pem
+//	web -connect 127.0.0.1:7471 -cert cert.pem README.md
+//
 // A C program under librspreload.so is a client, too:
 //
 //	LD_PRELOAD=librspreload.so curl http://127.0.0.1:7471/README.md
@@ -13,6 +18,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"io"
@@ -30,36 +37,63 @@ func main() {
 	dir := flag.String("dir", ".", "serve the files of this `folder`")
 	connect := flag.String("connect", "", "fetch the files of the arguments from this `address`")
 	network := flag.String("network", "roce", "roce, iwarp, trp or ntb")
+	cert := flag.String("cert", "", "the server's certificate: a PEM `file`")
+	key := flag.String("key", "", "the key of the certificate: a PEM `file`")
 	flag.Parse()
 	var err error
 	if *connect != "" {
-		err = fetch(*network, *connect, flag.Args())
+		err = fetch(*network, *connect, *cert, flag.Args())
 	} else {
-		err = serve(*network, *listen, *dir)
+		err = serve(*network, *listen, *dir, *cert, *key)
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(network, addr, dir string) error {
+func serve(network, addr, dir, cert, key string) error {
 	l, err := rsocket.Listen(network, addr)
 	if err != nil {
 		return err
 	}
 	fmt.Println("listening on", l.Addr())
-	return http.Serve(l, http.FileServer(http.Dir(dir)))
+	files := http.FileServer(http.Dir(dir))
+	if cert != "" {
+		return http.ServeTLS(l, files, cert, key)
+	}
+	return http.Serve(l, files)
+}
+
+// trust returns a client's configuration of TLS that trusts one certificate.
+func trust(cert string) (*tls.Config, error) {
+	pem, err := os.ReadFile(cert)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: no certificate", cert)
+	}
+	return &tls.Config{RootCAs: pool}, nil
 }
 
 // fetch prints files.
-func fetch(network, addr string, files []string) error {
+func fetch(network, addr, cert string, files []string) error {
 	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return rsocket.DialContext(ctx, network, addr)
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: dial}}
+	transport, scheme := &http.Transport{DialContext: dial, ForceAttemptHTTP2: true}, "http"
+	if cert != "" {
+		config, err := trust(cert)
+		if err != nil {
+			return err
+		}
+		transport.TLSClientConfig, scheme = config, "https"
+	}
+	client := http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
 	for _, name := range files {
-		res, err := client.Get("http://" + addr + "/" + name)
+		res, err := client.Get(scheme + "://" + addr + "/" + name)
 		if err != nil {
 			return err
 		}
