@@ -5,6 +5,9 @@ package xsk
 import (
 	"net/netip"
 	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // RingFrames is the length of a process's receive ring.
@@ -12,6 +15,18 @@ const RingFrames = rxFrames
 
 // KernelWay is the LookUp of a Source.
 func KernelWay(iface int, src, dst netip.Addr) (Way, bool) { return kernelWay(iface, src, dst) }
+
+// Before66 has bind refuse packets of several frames, as kernels before Linux 6.6 do.
+func Before66(t *testing.T) {
+	kernel := bind
+	bind = func(fd int, sa *unix.SockaddrXDP) error {
+		if sa.Flags&unix.XDP_USE_SG != 0 {
+			return unix.EINVAL
+		}
+		return kernel(fd, sa)
+	}
+	t.Cleanup(func() { bind = kernel })
+}
 
 // Filled returns the number of frames in the fill ring of the first queue, each counted once.
 func (p *Pool) Filled() int {

@@ -3,6 +3,7 @@
 package xsk
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type Pool struct {
 	anchors []int // by queue: sockets that receive nothing
 	fill    []*ring
 	seats   [Places]*Seat
+	joins   bool  // a packet may need several frames
 	granted []int // by queue: places whose frames to receive the queue has
 }
 
@@ -51,6 +53,7 @@ func NewPool(index, queues, mtu int) (p *Pool, err error) {
 			p, err = nil, fmt.Errorf("xsk: %w", err)
 		}
 	}()
+	p.joins = l.FrameBytes-headroom < mtu+ethernetBytes
 	if p.memfd, err = unix.MemfdCreate("verbena-frames",
 		unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
 		return p, os.NewSyscallError("memfd_create", err)
@@ -79,6 +82,10 @@ func NewPool(index, queues, mtu int) (p *Pool, err error) {
 	}
 	return p, nil
 }
+
+// errTooOld says that the kernel cannot join frames.
+var errTooOld = errors.New("packets of its MTU need several frames each, and so Linux 6.6: " +
+	"lower the MTU to 3826")
 
 // seals keep a process from making the memory shorter: the others would get SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
@@ -122,6 +129,18 @@ func (p *Pool) anchor(queue int) error {
 	sa := unix.SockaddrXDP{Ifindex: uint32(p.layout.Interface), QueueID: uint32(queue)}
 	if queue == 0 {
 		sa.Flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_USE_SG
+		err := bind(fd, &sa)
+		if !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		// A kernel before Linux 6.6 has no packets of several frames.
+		if sa.Flags &^= unix.XDP_USE_SG; bind(fd, &sa) != nil {
+			return err
+		}
+		if p.joins {
+			return errTooOld
+		}
+		return nil
 	} else {
 		sa.Flags, sa.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(p.anchors[0])
 	}
@@ -171,7 +190,8 @@ func newSocket() (int, error) {
 	return fd, nil
 }
 
-func bind(fd int, sa *unix.SockaddrXDP) error {
+// bind is a variable for the test of older kernels.
+var bind = func(fd int, sa *unix.SockaddrXDP) error {
 	return os.NewSyscallError("bind AF_XDP", unix.Bind(fd, sa))
 }
 
