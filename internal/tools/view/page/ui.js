@@ -371,7 +371,6 @@ window.verbenaView = {
     const row = g.getImageData(0, (p.top + p.height - 8) * scale, canvas.width, 1).data;
     return times.map(t => { const k = 4 * Math.round(x(t) * scale); return row.slice(k, k + 4).join(); });
   },
-  panels: () => panels,
   text: i => packetText(i),
   time: i => packets.time[i],
   psns: () => [low, high].map(n => onWire(space, n)),
