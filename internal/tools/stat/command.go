@@ -92,6 +92,9 @@ collector where it has one, else verbena_NAME_total.`,
 	fs.StringVar(&o.listen, "listen", "",
 		"serve the counters of all processes to Prometheus at `ADDR`, as 127.0.0.1:9490")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
+	if err := cmd.RegisterFlagCompletionFunc("pid", completePIDs(false)); err != nil {
+		panic(err) // there is no such flag
+	}
 	cmd.AddCommand(dumpCommand())
 	return cmd
 }

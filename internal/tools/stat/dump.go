@@ -34,7 +34,8 @@ ring keeps the packets.`,
 		Example: `  verbena run --pcap-ring 64M PROGRAM &
   verbena stat dump $!
   verbena stat dump -o - $! | verbena dump -`,
-		Args: cli.Args(1, 1, "one PID"),
+		Args:              cli.Args(1, 1, "one PID"),
+		ValidArgsFunction: completePIDs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[0])
 			if err != nil || pid <= 0 {

@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"verbena/internal/stats"
+	"verbena/internal/tools/cli"
 	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/pcapread"
 )
@@ -116,5 +119,34 @@ func TestDumpCutShort(t *testing.T) {
 	}
 	if left, _ := filepath.Glob("*"); len(left) > 0 {
 		t.Errorf("%q", left)
+	}
+}
+
+// Shells complete the process ids: for dump those of processes with a ring.
+func TestCompletePIDs(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	served := cli.RuntimeDir()
+	for i, s := range []stats.Snapshot{{PID: 4711, Command: "server", Ring: 1 << 20, Devices: []stats.Device{}}, {PID: 4712, Command: "client", Devices: []stats.Device{}}} {
+		server, err := stats.Serve(served, fmt.Sprintf("77-%d", i), func() stats.Snapshot { return s }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+	}
+	for _, c := range []struct{ args, want string }{
+		{"dump|", "4711\tserver\n:4\n"},
+		{"dump|4711|", ":4\n"},
+		{"--pid|", "4711\tserver\n4712\tclient\n:4\n"},
+	} {
+		root := &cobra.Command{Use: "verbena"}
+		root.AddCommand(Command())
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{"__complete", "stat"}, strings.Split(c.args, "|")...))
+		if err := root.ExecuteContext(t.Context()); err != nil || out.String() != c.want {
+			t.Errorf("%s: %v, %q, want %q", c.args, err, &out, c.want)
+		}
 	}
 }

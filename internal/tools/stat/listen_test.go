@@ -21,6 +21,7 @@ import (
 
 	"verbena/internal/stats"
 	"verbena/internal/sys/freeport"
+	"verbena/verbs"
 )
 
 const dashboard = "../../../packaging/grafana.json"
@@ -60,6 +61,38 @@ func allCounts() (list []stats.Counter) {
 		list = append(list, stats.Counter{Name: name, Value: uint64(1000 + i)})
 	}
 	return append(list, stats.Counter{Name: "sent_segments", Value: 5})
+}
+
+// The counts are those of devices: the dashboard shows real ones.
+func TestCountsAreOfDevices(t *testing.T) {
+	list, err := verbs.Devices()
+	if err != nil || len(list) == 0 {
+		t.Skipf("there are no devices: %v", err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	for _, d := range list {
+		c, err := verbs.Open(d.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	there := map[string]bool{}
+	for _, d := range verbs.Vars().(stats.Snapshot).Devices {
+		for _, c := range d.Counters {
+			there[c.Name] = true
+		}
+	}
+	for _, c := range allCounts() {
+		if !there[c.Name] {
+			t.Errorf("no device counts %s", c.Name)
+		}
+	}
+	for name := range exporterNames {
+		if !there[name] {
+			t.Errorf("no device counts %s, which has a name of node_exporter's", name)
+		}
+	}
 }
 
 func TestMetrics(t *testing.T) {
