@@ -7,11 +7,13 @@ package cabitest
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestExitEndsConnections: a process that exits ends its connections, though no other process at
@@ -47,6 +49,31 @@ func TestExitEndsConnections(t *testing.T) {
 			}
 			l.rest()
 		})
+	}
+}
+
+// TestExitWaits: a program that exits waits for the engine's thread while that gets on, and not
+// much longer.
+func TestExitWaits(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	program := compile(t, "exit_wait", fmt.Sprintf("-DEXIT_PATIENCE_MS=%d", patience.Milliseconds()))
+	hasty := compile(t, "exit_wait", "-DEXIT_PATIENCE_MS=20")
+	for _, c := range []struct {
+		program, how, want string
+		least              time.Duration
+	}{
+		{program, "", "", 0},
+		{program, "done", "done\n", 0},
+		{program, "works", "done\n", 3 * patience},
+		{program, "stuck", "", patience},
+		{hasty, "endless", "", 20 * time.Millisecond},
+		{program, "fork", "", 0},
+	} {
+		began := time.Now()
+		got, _ := outputOf(t, c.program, nil, strings.Fields(c.how)...)
+		if took := time.Since(began); got != c.want || took < c.least {
+			t.Errorf("%q: %q after %v, want %q after at least %v", c.how, got, took, c.want, c.least)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@
  *
  * A thread of the engine waits here and does that. The exiting thread may be in a signal handler
  * that interrupted the engine, where it must not call the engine. So it only waits, at most
- * EXIT_PATIENCE_S, because it may hold a lock of the engine. While a large file is being written it
+ * EXIT_PATIENCE_MS, because it may hold a lock of the engine. While a large file is being written it
  * waits again, EXIT_ROUNDS times at most.
  */
 #define _GNU_SOURCE
@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXIT_PATIENCE_S 1
+#ifndef EXIT_PATIENCE_MS
+#define EXIT_PATIENCE_MS 1000
+#endif
 #define EXIT_ROUNDS 10
 
 static _Atomic uint32_t state; /* an enum vb_exit, and a futex */
@@ -57,7 +59,7 @@ void vb_exit_leaves(uint32_t s)
 
 __attribute__((destructor)) static void leave(void)
 {
-	struct timespec patience = { .tv_sec = EXIT_PATIENCE_S };
+	struct timespec patience = { EXIT_PATIENCE_MS / 1000, EXIT_PATIENCE_MS % 1000 * 1000000 };
 	uint32_t seen = atomic_load(&work), now;
 	int rounds = 0;
 
