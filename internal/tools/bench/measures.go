@@ -42,6 +42,7 @@ var topics = slices.Concat([]topic{
 	{sizesTopic, sizeGroups()},
 	{lossTopic, lossGroups()},
 	{"Memory", groupsOf(memoryMeasures...)},
+	{"Packet ring", groupsOf(ringMeasures...)},
 	{"Kernel bypass over veth", frameGroups},
 	{"iWARP and TRP", groupsOf(iwarpMeasures...)},
 	{"C programs that poll", groupsOf(programMeasures...)},
@@ -82,6 +83,15 @@ var memoryMeasures = []measure{
 		ours: idleMemory},
 	{name: "memory growth over 10 million operations", unit: "KiB", goal: goal{bound: 1024},
 		rounds: 1, ours: memoryGrowth},
+}
+
+// ringMeasures have both ends keep their newest packets.
+var ringMeasures = []measure{
+	{name: "WRITE 64 KiB, UDP, --pcap-ring 64M", unit: "MB/s", beside: "no ring",
+		ours: writeBandwidth(64<<10, overUDP, "--pcap-ring", "64M"),
+		raw:  writeBandwidth(64<<10, overUDP)},
+	{name: "SEND 2 B, one way, UDP, --pcap-ring 64M", unit: "µs", beside: "no ring",
+		ours: sendLatency(overUDP, "--pcap-ring", "64M"), raw: sendLatency(overUDP)},
 }
 
 // programMeasures are those of unmodified C programs.
