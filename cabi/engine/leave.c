@@ -5,8 +5,8 @@
  *
  * A thread of the engine waits here and does that. The exiting thread may be in a signal handler
  * that interrupted the engine, where it must not call the engine. So it only waits, at most
- * EXIT_PATIENCE_MS, because it may hold a lock of the engine. While a large file is being written it
- * waits again, EXIT_ROUNDS times at most.
+ * EXIT_PATIENCE_MS, because it may hold a lock of the engine. While a large file is being written
+ * it waits again, EXIT_ROUNDS times at most.
  */
 #define _GNU_SOURCE
 #include "leave.h"
