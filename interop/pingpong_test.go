@@ -88,10 +88,10 @@ func pingpongs(t *testing.T, p pair, program string, tool func(guest.Host, strin
 
 // rdmaDevice names the RDMA device of the host on the LAN.
 func rdmaDevice(h guest.Host) string {
-	if _, isGuest := h.(*guest.Guest); isGuest {
-		return "rxe0"
+	if l, isLocal := h.(guest.Local); isLocal {
+		return "roce_" + l.Interface
 	}
-	return "roce_br0"
+	return "rxe0"
 }
 
 // gidLine is a GID in the output of ibv_devinfo -v and of verbena devinfo -v.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -177,16 +178,24 @@ func tail(text string, lines int) string {
 }
 
 // Local is the test process's side of the LAN as a Host. Its commands run
-// without any capability, as an ordinary user's would.
-type Local struct{}
+// without any capability, as an ordinary user's would, unless it is Privileged.
+type Local struct {
+	Interface   string // that has the addresses
+	Privileged  bool
+	Environment []string // further variables of commands
+}
 
 func (Local) Name() string     { return "local" }
 func (Local) IPv4() netip.Addr { return ipv4(0) }
 func (Local) IPv6() netip.Addr { return ipv6(0) }
 
-func (Local) run(ctx context.Context, command string, out io.Writer) (int, error) {
-	cmd := exec.CommandContext(ctx, "setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash",
-		"-c", command)
+func (l Local) run(ctx context.Context, command string, out io.Writer) (int, error) {
+	words := []string{"setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c", command}
+	if l.Privileged {
+		words = words[3:]
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), l.Environment...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -70,7 +70,23 @@ func NewLAN(t testing.TB, mtu int) *LAN {
 }
 
 // Local returns the test process's own side of the LAN.
-func (l *LAN) Local() Local { return Local{} }
+func (l *LAN) Local() Local { return Local{Interface: bridge} }
+
+// Direct takes a guest's tap off the bridge, gives it the addresses of the test process's side, and
+// returns that.
+func (l *LAN) Direct(g *Guest) Local {
+	l.t.Helper()
+	if err := ip(
+		"addr flush dev "+bridge,
+		fmt.Sprintf("link set %s nomaster", g.Tap()),
+		fmt.Sprintf("addr add %s/24 dev %s", ipv4(0), g.Tap()),
+		fmt.Sprintf("addr add %s/64 dev %s nodad", ipv6(0), g.Tap()),
+	); err != nil {
+		l.t.Fatal(err)
+	}
+	Run(l.t, g, bootTimeout, "ip neigh flush dev eth0")
+	return Local{Interface: g.Tap()}
+}
 
 // ipv4 and ipv6 are the addresses of guest n; 0 is the test process.
 func ipv4(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, 0, byte(n + 1)}) }
