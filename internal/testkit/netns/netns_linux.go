@@ -70,9 +70,17 @@ func again(t *testing.T) {
 // address, and none that the kernel would give them by itself.
 func (n *Network) AddWire(name, other string) {
 	n.t.Helper()
+	n.AddWideWire(name, other, 1)
+}
+
+// AddWideWire is AddWire with several queues at each end. A frame that leaves by one arrives at the
+// queue of the same number.
+func (n *Network) AddWideWire(name, other string, queues int) {
+	n.t.Helper()
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = name
-	if err := n.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: other}); err != nil {
+	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = name, queues, queues
+	if err := n.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: other,
+		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}); err != nil {
 		n.t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
 	}
 	const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE

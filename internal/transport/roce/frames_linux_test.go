@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -24,8 +25,9 @@ import (
 
 // A frameEnd is an interface at one end of a wire, with an address.
 type frameEnd struct {
-	iface *net.Interface
-	addr  netip.Addr
+	iface  *net.Interface
+	addr   netip.Addr
+	queues int
 }
 
 // frameWire makes a wire in a network namespace, and returns its ends, nil where the test has run.
@@ -34,13 +36,13 @@ func frameWire(t *testing.T, mtu int, addrs ...string) (n *netns.Network, ends [
 	if n = netns.New(t); n == nil {
 		return nil, nil
 	}
-	return n, addFrameWire(t, n, mtu, addrs...)
+	return n, addFrameWire(t, n, 1, mtu, addrs...)
 }
 
 // addFrameWire makes the wire.
-func addFrameWire(t *testing.T, n *netns.Network, mtu int, addrs ...string) (ends []frameEnd) {
+func addFrameWire(t *testing.T, n *netns.Network, queues, mtu int, addrs ...string) (ends []frameEnd) {
 	t.Helper()
-	n.AddWire("xa", "xb")
+	n.AddWideWire("xa", "xb", queues)
 	names := []string{"xa", "xb"}
 	for i, name := range names {
 		if err := n.LinkSetMTU(n.Link(name), mtu); err != nil {
@@ -63,7 +65,7 @@ func addFrameWire(t *testing.T, n *netns.Network, mtu int, addrs ...string) (end
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, frameEnd{is, netip.MustParsePrefix(addrs[i]).Addr()})
+		ends = append(ends, frameEnd{is, netip.MustParsePrefix(addrs[i]).Addr(), queues})
 	}
 	return ends
 }
@@ -95,7 +97,7 @@ func frameHow(dir string, ends []frameEnd, i int) how {
 		return xsk.Way{Own: [6]byte(from.iface.HardwareAddr), Neighbour: [6]byte(to.iface.HardwareAddr), MTU: from.iface.MTU},
 			iface == from.iface.Index
 	}
-	return how{Dir: dir, NoLocal: true, Frames: []portshare.Interface{{Name: ends[i].iface.Name, Queues: 1}}, Attach: xdp.Attach, LookUp: lookUp}
+	return how{Dir: dir, NoLocal: true, Frames: []portshare.Interface{{Name: ends[i].iface.Name, Queues: ends[i].queues}}, Attach: xdp.Attach, LookUp: lookUp}
 }
 
 // frameNodes starts a process at each end.
@@ -148,12 +150,20 @@ func TestTransfersByFrames(t *testing.T) {
 	}
 }
 
-// Processes share an interface: each has the packets of its own queue pairs.
+// Processes share an interface: each has the packets of its own queue pairs, of all queues. They
+// send by a queue each, in turns.
 func TestProcessesShareAnInterface(t *testing.T) {
-	_, ends := frameWire(t, 1500, "10.9.0.1/24", "10.9.0.2/24")
-	if ends == nil {
+	for _, queues := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d queues", queues), func(t *testing.T) { shareInterface(t, queues) })
+	}
+}
+
+func shareInterface(t *testing.T, queues int) {
+	net := netns.New(t)
+	if net == nil {
 		return
 	}
+	ends := addFrameWire(t, net, queues, 1500, "10.9.0.1/24", "10.9.0.2/24")
 	nodes := frameNodes(t, ends)
 	far := nodes[:1:1]
 	for range 3 {
@@ -214,7 +224,7 @@ func TestInterfaceGoesDown(t *testing.T) {
 	net.Delete("xa") // and xb with it
 	c.Send(8)
 	c.Want(ib.WCSend, ib.WCRetryExcErr)
-	ends = addFrameWire(t, net, 1500, "10.9.0.1/24", "10.9.0.2/24")
+	ends = addFrameWire(t, net, 1, 1500, "10.9.0.1/24", "10.9.0.2/24")
 	var later []*node
 	for i, e := range ends {
 		later = append(later, startNodeAt(t, policy.Nap, frameHow(nodes[0].Dir, ends, i), e.addr))
@@ -295,7 +305,7 @@ func victimHow(t *testing.T, dir string) (o how, addr netip.Addr, ok bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, frameEnd{is, netip.MustParseAddr([]string{"10.9.0.1", text}[i])})
+		ends = append(ends, frameEnd{is, netip.MustParseAddr([]string{"10.9.0.1", text}[i]), 1})
 	}
 	return frameHow(dir, ends, 1), ends[1].addr, true
 }
