@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"math"
 	"time"
@@ -55,15 +56,25 @@ type builder struct {
 	rowBase, opBase, sampleBase int
 	rowConn, opConn, sampleConn []uint32
 
+	// with several files: what identifies each row, and the operation of another file that each is
+	merging  bool
+	seed     maphash.Seed
+	rowIdent []uint64
+	opTwin   []uint32
+
 	// the current frame
 	frame   int
 	at      int64
 	comment string
+
+	// the current packet
+	ident     uint64
+	direction pcap.Direction
 }
 
 // Read reads captures. A capture that is damaged ends where the damage is; File.Err says so.
 func Read(ctx context.Context, sources ...Source) (*Timeline, error) {
-	b := &builder{t: &Timeline{}}
+	b := &builder{t: &Timeline{}, merging: len(sources) > 1, seed: maphash.MakeSeed()}
 	b.detail.start()
 	var err error
 	for i, s := range sources {
@@ -168,6 +179,12 @@ func (b *builder) row(f *flow, kind Kind, number int64, length int) uint32 {
 	p.Kind = append(p.Kind, kind)
 	p.Flags = append(p.Flags, 0)
 	b.rowFlow = append(b.rowFlow, f.index)
+	if b.merging {
+		b.rowIdent = append(b.rowIdent, b.ident)
+		if f.told == pcap.DirectionUnknown {
+			f.told = b.direction
+		}
+	}
 	f.last, f.seen = n, true
 	f.h.Packets++
 	return n

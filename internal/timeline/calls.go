@@ -115,8 +115,8 @@ func (t *Timeline) callOf(list []attribute, file int) (c Call, ok bool) {
 		case "qpn", "qp.qpn":
 			if n, err := strconv.ParseUint(a.value, 0, 24); err == nil && n > 0 {
 				c.Conn = slices.IndexFunc(t.Conns, func(x *Conn) bool {
-					return (file == anyFile || x.File == file) &&
-						(x.A.QPN == uint32(n) || x.B.QPN == uint32(n))
+					return x.A.QPN == uint32(n) && (file == anyFile || x.Files[0] == file) ||
+						x.B.QPN == uint32(n) && (file == anyFile || x.Files[1] == file)
 				})
 			}
 		}

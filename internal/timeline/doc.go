@@ -11,6 +11,9 @@
 // compressed header fields. Named constants bound all else, whatever hosts send. It draws nothing:
 // WriteSummary writes text, and package view makes the page.
 //
+// Captures of a connection's two ends become one: a packet has its time from the sender's and its
+// flight from the receiver's, on one clock.
+//
 // A space is the sequence numbers of one end's requests: PSNs, or offsets in a TCP stream. Numbers
 // count from the first that the capture has.
 package timeline

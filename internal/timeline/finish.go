@@ -39,7 +39,9 @@ func (b *builder) endFile() {
 		if g != nil && g.begins && !f.begins {
 			a, z = g, f
 		}
-		c := &Conn{File: b.file, Protocol: f.protocol, A: endOf(a, z), Note: a.note}
+		c := &Conn{File: b.file, Files: [2]int{b.file, b.file}, Protocol: f.protocol,
+			A: endOf(a, z), Note: a.note}
+		c.keep(a, z)
 		place[a.index] = placement{len(b.t.Conns), false}
 		if z != nil {
 			place[z.index] = placement{len(b.t.Conns), true}
@@ -104,6 +106,7 @@ func (b *builder) place(place []placement) {
 
 // finish puts together what belongs to a connection, and counts time from the first packet.
 func (b *builder) finish() {
+	b.merge()
 	t := b.t
 	p := &t.Packets
 	var least int64
@@ -118,13 +121,16 @@ func (b *builder) finish() {
 		t.Span = max(t.Span, p.Time[i])
 	}
 	rows := order(b.rowConn, func(i, j uint32) int { return cmp.Compare(p.Time[i], p.Time[j]) })
+	rows = joined(b.rowConn, rows)
+	t.Joined = len(b.rowConn) - len(rows)
 	ops := order(b.opConn, func(i, j uint32) int {
 		return cmp.Compare(t.Ops[i].Start, t.Ops[j].Start)
 	})
 	samples := order(b.sampleConn, func(i, j uint32) int {
 		return cmp.Compare(t.Samples[i].Time, t.Samples[j].Time)
 	})
-	place := make([]uint32, len(ops))
+	ops = joined(b.opConn, ops)
+	place := make([]uint32, len(t.Ops))
 	for i, o := range ops {
 		place[o] = uint32(i)
 	}
@@ -132,6 +138,9 @@ func (b *builder) finish() {
 	p.Length, p.Op, p.RTT = pick(p.Length, rows), pick(p.Op, rows), pick(p.RTT, rows)
 	p.InFlight, p.Serial = pick(p.InFlight, rows), pick(p.Serial, rows)
 	p.Kind, p.Flags = pick(p.Kind, rows), pick(p.Flags, rows)
+	if p.Flight != nil {
+		p.Flight = pick(p.Flight, rows)
+	}
 	for i, o := range p.Op {
 		if o != None {
 			p.Op[i] = place[o]

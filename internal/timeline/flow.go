@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"verbena/internal/wire/cm"
+	"verbena/internal/wire/pcap"
 )
 
 // maxFlows bounds the flows that are told apart; packets of further ones are left out.
@@ -37,13 +38,14 @@ type flow struct {
 	key      flowKey
 	index    uint32
 	protocol string
-	peer     *flow  // the other direction
-	into     *flow  // the flow of the queue pair that this handshake has made
-	last     uint32 // the row of its latest packet
-	seen     bool   // it has a packet
-	begins   bool   // its sender asked for the connection
-	leaves   bool   // the host that captures sends it: of iWARP, in captures that say so
-	note     string // why a connection manager rejected it
+	peer     *flow          // the other direction
+	into     *flow          // the flow of the queue pair that this handshake has made
+	last     uint32         // the row of its latest packet
+	seen     bool           // it has a packet
+	begins   bool           // its sender asked for the connection
+	leaves   bool           // the host that captures sends it: of iWARP, in captures that say so
+	told     pcap.Direction // of its first packet whose direction the capture has
+	note     string         // why a connection manager rejected it
 	greet    *cm.REQ
 	greetQPN uint32 // of its sender
 

@@ -37,7 +37,7 @@ func (t *Timeline) judge(c *Conn) {
 		}
 	}
 	for i, e := range []*End{&c.A, &c.B} {
-		if e.Lost == 0 {
+		if e.Lost == 0 || c.Joined() {
 			e.Lost = given[i]
 		}
 	}
@@ -96,6 +96,10 @@ func (t *Timeline) find(c *Conn) {
 			add(false, t.firstOf(c, Repeated), "%s sent %s again%s.", name,
 				count(e.Repeated, "packet"), e.rounds())
 		}
+		if c.Joined() && e.Lost > 0 {
+			add(false, t.firstLost(c, i == 1), "Lost, as the receiver's capture has it: %s of "+
+				"%s.", count(e.Lost, "packet"), name)
+		}
 		if e.Late > 0 {
 			add(false, t.firstOf(c, Late), "%s of %s came late: reordered, or lost before "+
 				"the capture.", count(e.Late, "packet"), name)
@@ -150,6 +154,15 @@ func (t *Timeline) firstOf(c *Conn, kinds ...Kind) int {
 	return -1
 }
 
+func (t *Timeline) firstLost(c *Conn, ofB bool) int {
+	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
+		if f := t.Packets.Flags[i]; f&GivenUp != 0 && (f&FromB != 0) == ofB {
+			return i
+		}
+	}
+	return -1
+}
+
 // refusalOf returns the packet that refused an operation, or its last.
 func (t *Timeline) refusalOf(c *Conn, op int) int {
 	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
@@ -195,7 +208,12 @@ func (c *Conn) Grade() string {
 // Transit returns half the least round trip, measured or as the sender has it, and which end's host
 // captured: 1 is B. It is the end that has written samples, else the one whose requests take longer
 // to be answered.
+//
+// Of joined captures it returns the least time that a packet takes.
 func (c *Conn) Transit(t *Timeline) (ns int64, local int) {
+	if c.Joined() {
+		return c.Flight, 0
+	}
 	e := &c.A
 	switch {
 	case c.SampleRange[1] > c.SampleRange[0]:

@@ -38,7 +38,8 @@ const (
 	FromB   uint8 = 1 << iota // end B sent it
 	OfB                       // its number counts in the space of B's requests
 	Marked                    // the network has marked it: congestion experienced
-	GivenUp                   // taken for lost: it was sent again
+	GivenUp                   // taken for lost: sent again, or not in the receiver's capture
+	Arrival                   // only the receiver's capture has it: its time is that of its arrival
 )
 
 // Operation is the work that a span of packets does.

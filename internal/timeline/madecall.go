@@ -48,7 +48,7 @@ func (b *builder) finishCalls() {
 	}
 	for i, c := range b.t.Conns {
 		for _, ofB := range []bool{false, true} {
-			q := queues[queueKey{c.File, c.End(ofB).QPN}]
+			q := queues[queueKey{c.Files[index(ofB)], c.End(ofB).QPN}]
 			switch {
 			case q == nil || !q.created || q.broken:
 			case c.Protocol == protoUD:

@@ -47,6 +47,7 @@ func (b *builder) roce(d *pcap.Datagram) {
 			return
 		}
 	}
+	b.identify(d, true)
 	b.fields.roce(d, &p, verdict, right, b.frame)
 	key := flowKey{src: d.Src.Addr(), dst: d.Dst.Addr(), qpn: uint32(p.DestQP)}
 	if p.Info.HasDETH && verdict == roce.WellFormed {

@@ -36,6 +36,7 @@ func (b *builder) segment(s *pcap.Segment) {
 	if b.twice.again(f, s, b.at) {
 		return
 	}
+	b.identifySegment(s)
 	b.fields.segment(s, b.frame)
 	row := b.row(f, Ack, 0, s.FrameLen)
 	if row == None {

@@ -32,6 +32,9 @@ func (t *Timeline) WriteSummary(w io.Writer) error {
 
 func (t *Timeline) writeConn(w io.Writer, c *Conn) {
 	fmt.Fprintf(w, "%s %v ⇄ %v: %s\n", c.Protocol, &c.A, &c.B, c.Grade())
+	if c.Captures != "" {
+		fmt.Fprintf(w, "  %s\n", c.Captures)
+	}
 	for _, b := range []bool{false, true} {
 		e := c.End(b)
 		if e.Packets == 0 {

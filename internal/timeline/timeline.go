@@ -21,6 +21,8 @@ type Timeline struct {
 	Details Details
 	// LeftOut counts packets beyond the bounds: of flows or of packets.
 	LeftOut int
+	// Joined counts packets that were captured at both ends, and have one row.
+	Joined int
 }
 
 // File is a capture that was read.
@@ -41,14 +43,24 @@ type End struct {
 
 // Conn is a connection: a pair of queue pairs, or one end's packets to a queue pair.
 type Conn struct {
-	File     int
+	File     int    // the first that has it
+	Files    [2]int // the captures of A's host and of B's: two if they are joined
 	Protocol string // "RC", "UC", "UD", "XRC", "CM", "iWARP", "TRP"
 	A, B     End    // A sent the first packet, or asked for the connection
 	Note     string // why the connection manager rejected it
 	// Ranges of Packets, Ops and Samples: from the first to before the second.
 	PacketRange, OpRange, SampleRange [2]int
 	Findings                          []Finding
+	Captures                          string // how captures of it are joined, or why they are not
+	Flight                            int64  // of joined ones: the least time that a packet takes
+
+	keys  [2]flowKey // of the packets of A, and of B
+	base  [2]uint32  // the number 0 of their requests
+	local int        // the capture's host: 1 is A's, 2 is B's, 0 is not known
 }
+
+// Joined reports whether captures of both ends are joined.
+func (c *Conn) Joined() bool { return c.Files[0] != c.Files[1] }
 
 // End returns A, or B.
 func (c *Conn) End(b bool) *End {
@@ -67,6 +79,7 @@ type Packets struct {
 	Op       []uint32 // the operation it belongs to, or None
 	RTT      []uint32 // measured by an acknowledgement, in nanoseconds; 0 is none
 	InFlight []uint32 // bytes that its space has outstanding behind it
+	Flight   []uint32 // of joined captures, up to the arrival; None is not known. Else nil
 	Serial   []uint32 // in the captures, from 0: the place in Details
 	Kind     []Kind
 	Flags    []uint8

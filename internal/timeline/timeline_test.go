@@ -82,7 +82,7 @@ func consistent(t testing.TB, tl *Timeline) {
 	if rows != p.Len() || ops != len(tl.Ops) || samples != len(tl.Samples) {
 		t.Fatalf("%d packets, %d operations, %d samples are of no connection", p.Len()-rows, len(tl.Ops)-ops, len(tl.Samples)-samples)
 	}
-	if n := (p.Len() + ChunkRows - 1) / ChunkRows; len(tl.Details.Chunks) != n {
+	if n := (p.Len() + tl.Joined + ChunkRows - 1) / ChunkRows; len(tl.Details.Chunks) != n {
 		t.Fatalf("%d chunks of fields, want %d", len(tl.Details.Chunks), n)
 	}
 }

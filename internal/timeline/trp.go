@@ -23,6 +23,7 @@ func (b *builder) association(d *pcap.Datagram) {
 			return
 		}
 	}
+	b.identify(d, false)
 	b.fields.trp(d, &p, verdict, b.frame)
 	f := b.associated(d)
 	if f == nil || f.peer == nil {

@@ -14,6 +14,9 @@ func addPackets(r *rows, p *timeline.Packets) {
 		{"rtt", p.RTT}, {"inFlight", p.InFlight}, {"serial", p.Serial}} {
 		r.u32("packets", c.name, n, of(c.values))
 	}
+	if p.Flight != nil {
+		r.u32("packets", "flight", n, of(p.Flight))
+	}
 	r.u8("packets", "kind", n, func(i int) uint8 { return uint8(p.Kind[i]) })
 	r.u8("packets", "flags", n, of(p.Flags))
 }

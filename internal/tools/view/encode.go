@@ -112,6 +112,9 @@ type metaConn struct {
 	Levels   [][2]int      `json:"levels"`
 	Findings []metaFinding `json:"findings"`
 	Transit  int64         `json:"transit"`
+	Joined   bool          `json:"joined"`
+	Files    []string      `json:"files"`
+	Captures string        `json:"captures"`
 	Local    int           `json:"local"`
 }
 
@@ -213,6 +216,12 @@ func connOf(t *timeline.Timeline, c *timeline.Conn) metaConn {
 		mc.Findings = append(mc.Findings, metaFinding{f.Bad, clean(f.Text), f.Packet})
 	}
 	mc.Transit, mc.Local = c.Transit(t)
+	mc.Joined, mc.Captures, mc.Files = c.Joined(), clean(c.Captures), []string{}
+	for i, n := range c.Files {
+		if i == 0 || c.Joined() {
+			mc.Files = append(mc.Files, clean(filepath.Base(t.Files[n].Name)))
+		}
+	}
 	return mc
 }
 

@@ -23,13 +23,20 @@ import (
 
 var keep = flag.String("screenshots", "", "leave pictures of the pages in this directory")
 
-func read(t testing.TB, name string, capture []byte) *timeline.Timeline {
+func read(t testing.TB, name string, captures ...[]byte) *timeline.Timeline {
 	t.Helper()
-	r, err := pcapread.NewReader(bytes.NewReader(capture))
-	if err != nil {
-		t.Fatal(err)
+	var sources []timeline.Source
+	for i, c := range captures {
+		r, err := pcapread.NewReader(bytes.NewReader(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			name += "-" + strconv.Itoa(i)
+		}
+		sources = append(sources, timeline.Source{Name: name, Reader: r})
 	}
-	tl, err := timeline.Read(t.Context(), timeline.Source{Name: name, Reader: r})
+	tl, err := timeline.Read(t.Context(), sources...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,5 +471,44 @@ func TestPageShowsLossOverIWARP(t *testing.T) {
 				t.Errorf("no operation in the fields: %q", got)
 			}
 		})
+	}
+}
+
+// TestPageOfBothEnds: captures of both ends are one connection, whose packets are drawn from when
+// they left to when they arrived. One that did not arrive is lost.
+func TestPageOfBothEnds(t *testing.T) {
+	ends := talk.Ends{Ahead: 100 * time.Millisecond, Fate: func(n int) talk.Fate {
+		return talk.Fate{Flight: time.Duration(5+n%2) * time.Microsecond, Lost: n == 1}
+	}}
+	one, other := ends.Split(t, talk.Lossy(t))
+	b := open(t, read(t, markup, one, other))
+	if s := stateOf(b); s.Drawn["lost"] != 1 || s.Drawn["repeated"] != 3 {
+		t.Errorf("%v", s.Drawn)
+	}
+	for i, want := range []int{0: 5000, 2: 5000, 3: 6000} {
+		var w struct {
+			Leaves, Arrives float64
+			Down            bool
+		}
+		b.Eval("verbenaView.wire("+strconv.Itoa(i)+")", &w)
+		if d := w.Arrives - w.Leaves; want > 0 && (d < float64(want)-600 || d > float64(want)+600 || w.Down != (i != 3)) {
+			t.Errorf("packet %d: %+v", i, w)
+		}
+	}
+	if got := text(b, "#findings"); !strings.Contains(got, "is 100ms ahead") || !strings.Contains(got, "has it: 1 packet of A.") || !strings.Contains(got, markup) {
+		t.Errorf("findings: %q", got)
+	}
+	if got := text(b, "#conns"); strings.Count(got, "⇄") != 1 || !strings.Contains(got, " + ") {
+		t.Errorf("connections: %q", got)
+	}
+	var said string
+	b.Eval("verbenaView.text(1)", &said)
+	if !strings.Contains(said, "lost: the receiver has not captured it") {
+		t.Errorf("%q", said)
+	}
+	var images int
+	b.Eval("document.images.length + ('hacked' in window ? 1 : 0)", &images)
+	if images != 0 {
+		t.Error("a file's name has become markup")
 	}
 }

@@ -19,7 +19,7 @@ const inflate = async (bytes, format) => {
 
 const arrays = { f64: Float64Array, u32: Uint32Array, u8: Uint8Array };
 const none = 0xffffffff;
-const fromB = 1, ofB = 2, isMarked = 4, isLost = 8;
+const fromB = 1, ofB = 2, isMarked = 4, isLost = 8, isArrival = 16;
 
 let meta, details, callTimes, packets = {}, ops = {}, samples = {}, levels = {};
 
@@ -135,6 +135,9 @@ const psnOf = i => packets.kind[i] < 9 ? onWire(packets.flags[i] & ofB, packets.
 // numberName names the numbers of a connection's packets.
 const numberName = () => ({ iWARP: 'offset', UD: 'datagram' })[meta.conns[conn].protocol] ?? 'PSN';
 
+// flightOf returns the time that a packet took, if captures of both ends say so.
+const flightOf = i => meta.conns[conn].joined && packets.flight[i] !== none ? packets.flight[i] : undefined;
+
 const packetText = i => {
   const f = packets.flags[i];
   let s = `${f & fromB ? 'B → A' : 'A → B'}  ${meta.kinds[packets.kind[i]]}`;
@@ -143,6 +146,9 @@ const packetText = i => {
   s += `\n${duration(packets.time[i])}, ${packets.length[i]} bytes`;
   if (packets.rtt[i]) s += `, round trip ${duration(packets.rtt[i])}`;
   if (f & isMarked) s += '\nmarked: congestion experienced';
-  if (f & isLost) s += '\ntaken for lost: sent again';
+  const flight = flightOf(i);
+  if (flight !== undefined) s += `, ${duration(flight)} on its way`;
+  if (f & isArrival) s += '\nonly the receiver has captured it: when it arrived';
+  if (f & isLost) s += meta.conns[conn].joined ? '\nlost: the receiver has not captured it' : '\ntaken for lost: sent again';
   return s;
 };

@@ -10,6 +10,7 @@ const manyRows = 20000; // from here on Go's levels are drawn instead of packets
 let conn = 0, from = 0, to = 1, selected = -1, matches = null, drawn = {}, panels = [];
 let trouble = []; // rows of the connection that are drawn however many others there are
 let oddOps = []; // operations of the connection that failed, waited or were repeated
+let longest = 0; // flight of the connection's packets, where captures of both ends say so
 let reach; // of the connection's operations: the latest end of those up to each
 let colours = {}, width = 0, height = 0;
 
@@ -26,7 +27,8 @@ const readColours = () => {
   }
 };
 
-const colourOf = i => colours[kindColours[packets.kind[i]]];
+// Packets that are known to be lost have the colour of failures.
+const colourOf = i => meta.conns[conn].joined && packets.flags[i] & isLost ? colours.refusal : colours[kindColours[packets.kind[i]]];
 const x = t => gutter + (t - from) / (to - from) * (width - gutter - right);
 const timeAt = px => from + (px - gutter) / (width - gutter - right) * (to - from);
 
@@ -78,7 +80,7 @@ const layout = () => {
 // visible returns the rows in view, with one more at each end.
 const visible = () => {
   const [lo, hi] = meta.conns[conn].packets;
-  const a = firstAt(packets.time, lo, hi, from - transit() * 2);
+  const a = firstAt(packets.time, lo, hi, from - Math.max(transit() * 2, longest));
   const b = firstAt(packets.time, lo, hi, to + transit() * 2);
   return [Math.max(lo, a - 1), Math.min(hi, b + 1)];
 };
@@ -149,9 +151,10 @@ const local = () => meta.conns[conn].local; // 1 if B's host captured
 // wire returns when and where a packet leaves and arrives.
 const wire = (i, p) => {
   const b = packets.flags[i] & fromB ? 1 : 0, t = packets.time[i], d = transit();
-  const start = b === local() ? t : t - d;
+  const { joined } = meta.conns[conn];
+  const start = joined ? (packets.flags[i] & isArrival ? t - d : t) : b === local() ? t : t - d;
   const yA = p.top + 22, yB = p.top + p.height - 18;
-  return { x0: x(start), y0: b ? yB : yA, x1: x(start + d), y1: b ? yA : yB };
+  return { x0: x(start), y0: b ? yB : yA, x1: x(start + (flightOf(i) ?? d)), y1: b ? yA : yB };
 };
 
 const frame = (p, low, high, format) => {

@@ -24,11 +24,12 @@ const press = (e, f) => {
 
 const listConns = () => {
   const list = byId('conns');
-  let file = -1;
+  let files = '';
   meta.conns.forEach((c, i) => {
-    if (c.file !== file) {
-      file = c.file;
-      list.append(element('div', meta.files[file].name, 'file'));
+    const name = c.files.join(' + ');
+    if (name !== files || i === 0) {
+      files = name;
+      list.append(element('div', name, 'file'));
     }
     const e = element('div', undefined, 'conn ' + c.grade);
     e.setAttribute('role', 'option');
@@ -49,6 +50,7 @@ const counts = [['packets', 'packets'], ['payload', 'bytes'], ['operations', 'op
 const showHealth = c => {
   const list = byId('findings');
   list.replaceChildren();
+  if (c.captures) list.append(element('li', c.captures, 'good'));
   if (c.findings.length === 0) list.append(element('li', 'Nothing was repeated or refused.', 'good'));
   for (const f of c.findings) {
     const e = element('li', f.text, f.bad ? 'bad' : '');
@@ -92,7 +94,9 @@ const choose = i => {
   const [a, b] = c.packets;
   trouble = [];
   let requests = [0, 0];
+  longest = 0;
   for (let j = a; j < b; j++) {
+    longest = Math.max(longest, flightOf(j) ?? 0);
     const odd = !plain.has(packets.kind[j]) && packets.kind[j] !== 5;
     if (odd || packets.flags[j] & (isLost | isMarked)) trouble.push(j);
     if (packets.kind[j] < 3) requests[packets.flags[j] & ofB ? 1 : 0]++;
@@ -373,6 +377,10 @@ window.verbenaView = {
   },
   text: i => packetText(i),
   time: i => packets.time[i],
+  wire: i => {
+    const p = panels.find(p => p.name === 'sequence'), w = wire(i, p);
+    return { Leaves: timeAt(w.x0), Arrives: timeAt(w.x1), Down: w.y1 > w.y0 };
+  },
   psns: () => [low, high].map(n => onWire(space, n)),
   rows: kind => {
     const out = [];
