@@ -126,7 +126,8 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_dm *, ibv_import_dm,
 	if (!err) {
 		vb_device_attr(vb_context_of(ctx)->device, &limits);
 		if (!memory.length || memory.length > limits.max_dm_size ||
-		    memory.log_align > 63 || !(limits.max_dm_size >> memory.log_align))
+		    memory.log_align > 63 || !(limits.max_dm_size >> memory.log_align) ||
+		    !vb_share_has(ctx, memory.addr, rounded(memory.length)))
 			err = EINVAL;
 	}
 	if (!err)
@@ -138,6 +139,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_dm *, ibv_import_dm,
 	dm = at_place(ctx, engine, memory.addr, memory.length, memory.log_align);
 	if (!dm)
 		return NULL;
+	dm->imported = 1;
 	dm->dm.handle = handle;
 	return &dm->dm;
 }
@@ -147,7 +149,7 @@ int vb_dm_use(struct vb_dm *dm)
 	unsigned n = atomic_load(&dm->regions);
 
 	do {
-		if (n == VB_DM_FREED)
+		if (n & VB_DM_LEFT) /* or VB_DM_FREED */
 			return EINVAL;
 	} while (!atomic_compare_exchange_weak(&dm->regions, &n, n + 1));
 	return 0;
@@ -167,21 +169,37 @@ static int end(struct vb_dm *dm)
 VB_RETURNS_ERRNO(vb_free_dm, (struct ibv_dm *ibdm), (ibdm))
 {
 	struct vb_dm *dm = (struct vb_dm *)ibdm;
-	int err = dm ? end(dm) : EINVAL;
+	int err = EINVAL;
 
+	if (dm)
+		err = vb_engine_alive(dm->engine) ? end(dm) : EIO;
 	if (err)
 		return err;
-	vb_share_discard(ibdm->context, dm->place, rounded(dm->length));
-	vb_share_remove(ibdm->context, ibdm->handle);
+	if (!dm->imported) {
+		vb_share_discard(ibdm->context, dm->place, rounded(dm->length));
+		vb_share_remove(ibdm->context, ibdm->handle);
+	}
 	free(dm);
 	return 0;
 }
 
-/* The memory and its handle stay. A structure that regions need is left. */
+static void discard(struct vb_dm *dm)
+{
+	munmap(dm->at, rounded(dm->length));
+	free(dm);
+}
+
+void vb_dm_unuse(struct vb_dm *dm)
+{
+	if (atomic_fetch_sub(&dm->regions, 1) == (VB_DM_LEFT | 1))
+		discard(dm);
+}
+
+/* The memory and its handle stay. The last region frees a structure that regions need. */
 VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_dm, (struct ibv_dm *ibdm), (ibdm))
 {
 	struct vb_dm *dm = (struct vb_dm *)ibdm;
 
-	if (dm && !end(dm))
-		free(dm);
+	if (dm && !atomic_fetch_or(&dm->regions, VB_DM_LEFT))
+		discard(dm);
 }

@@ -38,6 +38,7 @@ static void in_child(void)
 	vb_gids_after_fork_in_child();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
+	vb_share_after_fork_in_child();
 	vb_engine_after_fork_in_child();
 }
 

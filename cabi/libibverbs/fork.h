@@ -10,6 +10,8 @@ void vb_engine_before_fork(void);
 void vb_engine_after_fork_in_parent(void);
 void vb_engine_after_fork_in_child(void);
 
+void vb_share_after_fork_in_child(void);
+
 void vb_devices_before_fork(void);
 void vb_devices_after_fork(void);
 

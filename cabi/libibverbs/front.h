@@ -76,6 +76,7 @@ void vb_device_get(struct vb_device *device);
 void vb_device_put(struct vb_device *device);
 
 struct vb_share_table;
+struct vb_share;
 struct vb_pd;
 
 /* -- contexts (context.c) ---------------------------------------------------- */
@@ -88,9 +89,12 @@ struct vb_context {
 	struct verbs_context verbs;
 	/* immutable once the context is made */
 	struct vb_device *device;
-	struct vb_share_table *shares; /* share.h; its file is cmd_fd's */
+	struct vb_share_table *shares; /* share.h; its file is cmd_fd's. NULL: no handles */
 	ino_t shares_inode;
 	dev_t shares_device;
+	struct vb_share *own; /* what this context has in its table */
+	/* guarded by the lock of engine.c */
+	struct vb_context *next;
 	/* guarded by the mutex of verbs.context: domains that ibv_unimport_pd left to their users */
 	struct vb_pd *left;
 	/*

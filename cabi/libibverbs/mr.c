@@ -25,6 +25,7 @@ struct vb_region {
 	/* immutable */
 	const struct vb_engine *engine;
 	int fixed;	  /* ibv_rereg_mr refuses it: the memory is not the application's */
+	int imported;	  /* another object has the handle */
 	struct vb_dm *dm; /* whose memory it is, or NULL */
 	void *map;	  /* a mapping of ours, of map_length bytes, or NULL */
 	size_t map_length;
@@ -87,6 +88,7 @@ static struct ibv_mr *register_memory(struct vb_region *region, void *addr, uint
 		region->share.length = mr->length;
 		region->share.iova = iova;
 		region->share.access = access;
+		region->share.library = region->dm || region->map;
 		mr->handle = vb_share_add(mr->context, VB_SHARE_MR, &region->share);
 	}
 	return finish(region, err);
@@ -99,22 +101,40 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd,
 			     (pd, handle))
 {
 	struct vb_region *region;
-	struct vb_share theirs;
-	void *addr = NULL;
-	int err = pd ? vb_share_find(pd->context, handle, VB_SHARE_MR, &theirs) : EINVAL;
+	static char none[2];
+	struct vb_share theirs, again;
+	size_t map_length = 0;
+	void *map = NULL, *addr;
+	int err = pd ? vb_share_find(pd->context, handle, VB_SHARE_MR, &theirs) : EINVAL, own;
 
+	if (!err) {
+		own = vb_share_own(pd->context, handle, VB_SHARE_MR, &theirs);
+		if (!theirs.length)
+			addr = none + !((uintptr_t)none & 1); /* not the start of a page */
+		else if (own && !theirs.library)
+			addr = (void *)(uintptr_t)theirs.addr;
+		else
+			err = vb_share_pages(&theirs, own, &map, &map_length, &addr);
+	}
+	/* It was there while its pages were sought. */
+	if (!err && (vb_share_find(pd->context, handle, VB_SHARE_MR, &again) ||
+		     atomic_load(&again.state) != atomic_load(&theirs.state)))
+		err = EINVAL;
+	region = err ? NULL : new_region(pd, NULL, theirs.length);
 	if (!err)
-		err = vb_share_pages(&theirs, &addr);
+		err = region ? start(region, addr, theirs.iova, theirs.access) : errno;
 	if (err) {
+		if (map)
+			munmap(map, map_length);
+		free(region);
 		errno = err;
 		return NULL;
 	}
-	region = new_region(pd, NULL, theirs.length);
-	if (!region)
-		return NULL;
-	region->fixed = 1;
+	region->fixed = region->imported = 1;
+	region->map = map;
+	region->map_length = map_length;
 	region->mr.mr.handle = handle;
-	return finish(region, start(region, addr, theirs.iova, theirs.access));
+	return &region->mr.mr;
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
@@ -182,7 +202,7 @@ VB_RETURNS_POINTER(struct ibv_mr *, vb_reg_dm_mr,
 	/* A region of no bytes permits nothing. At the start of a page it would be refused. */
 	mr = register_memory(region, length ? dm->at + offset : dm->at + 1, 0, access);
 	if (!mr)
-		atomic_fetch_sub(&dm->regions, 1);
+		vb_dm_unuse(dm);
 	return mr;
 }
 
@@ -296,7 +316,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		ibmr->addr = addr;
 		ibmr->length = length;
-		region->share.addr = region->share.iova = (uintptr_t)addr;
+		region->share.addr = (uintptr_t)addr;
+		region->share.iova = region->share.access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
 		region->share.length = length;
 	}
 	vb_share_change(ibmr->context, ibmr->handle, VB_SHARE_MR, &region->share);
@@ -305,16 +326,18 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 	return 0;
 }
 
-/* Ends a region in this process. Its handle stays. */
-static int end(struct vb_region *region)
+/* Ends a region in this process: 0 or an errno. freeing: and its handle, before its mapping. */
+static int end(struct vb_region *region, int freeing)
 {
 	int err;
 
 	err = region->engine->mr_dereg(region->mr.handle);
 	if (err)
 		return err;
+	if (freeing && !region->imported)
+		vb_share_remove(region->mr.mr.context, region->mr.mr.handle);
 	if (region->dm)
-		atomic_fetch_sub(&region->dm->regions, 1);
+		vb_dm_unuse(region->dm);
 	if (region->map)
 		munmap(region->map, region->map_length);
 	return 0;
@@ -323,11 +346,10 @@ static int end(struct vb_region *region)
 VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 {
 	struct vb_region *region = (struct vb_region *)ibmr;
-	int err = ibmr ? end(region) : EINVAL;
+	int err = ibmr ? end(region, 1) : EINVAL;
 
 	if (err)
 		return err;
-	vb_share_remove(ibmr->context, ibmr->handle);
 	free(region);
 	return 0;
 }
@@ -337,7 +359,7 @@ VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_mr, (struct ibv_mr *ibmr), (ibmr))
 {
 	struct vb_region *region = (struct vb_region *)ibmr;
 
-	if (ibmr && !end(region))
+	if (ibmr && !end(region, 0))
 		free(region);
 }
 

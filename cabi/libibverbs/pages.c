@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* A range of addresses that a file is mapped to in one piece, by one mapping or several. */
@@ -18,6 +19,7 @@ struct mapping {
 	uint64_t offset; /* in the file, of start */
 	uint64_t inode;	 /* 0: not memory that is shared */
 	unsigned major, minor;
+	char writable;
 };
 
 static int same_file(const struct mapping *a, const struct mapping *b)
@@ -28,12 +30,13 @@ static int same_file(const struct mapping *a, const struct mapping *b)
 /* Reads the next mapping of a list. Returns whether there is one. */
 static int next_mapping(FILE *maps, char **line, size_t *room, struct mapping *m)
 {
-	char shared;
+	char shared, write;
 
 	while (getline(line, room, maps) > 0)
-		if (sscanf(*line, "%" SCNx64 "-%" SCNx64 " %*c%*c%*c%c %" SCNx64 " %x:%x %" SCNu64,
-			   &m->start, &m->end, &shared, &m->offset, &m->major, &m->minor,
-			   &m->inode) == 7) {
+		if (sscanf(*line, "%" SCNx64 "-%" SCNx64 " %*c%c%*c%c %" SCNx64 " %x:%x %" SCNu64,
+			   &m->start, &m->end, &write, &shared, &m->offset, &m->major, &m->minor,
+			   &m->inode) == 8) {
+			m->writable = write == 'w';
 			if (shared != 's')
 				m->inode = 0;
 			return 1;
@@ -72,7 +75,7 @@ static int find(pid_t pid, const struct wanted *w, struct mapping *found)
 	if (!maps)
 		return errno;
 	while (err && next_mapping(maps, &line, &room, &m)) {
-		if (same_file(&m, &all) && m.start == all.end &&
+		if (same_file(&m, &all) && m.start == all.end && m.writable == all.writable &&
 		    m.offset == all.offset + (all.end - all.start))
 			all.end = m.end;
 		else
@@ -86,16 +89,17 @@ static int find(pid_t pid, const struct wanted *w, struct mapping *found)
 	return err;
 }
 
-int vb_share_pages(const struct vb_share *object, void **at)
+int vb_share_pages(const struct vb_share *object, int own, void **map, size_t *map_length,
+		   void **at)
 {
 	struct wanted w = {.first = object->addr, .length = object->length};
-	struct mapping theirs, ours;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), within;
+	struct mapping theirs, ours, copy;
 	int err;
 
-	if (object->pid == getpid()) {
-		*at = (void *)(uintptr_t)object->addr;
-		return 0;
-	}
+	/* Another PID namespace may have the same number. */
+	if (object->pid == getpid() && !own)
+		return EFAULT;
 	err = find(object->pid, &w, &theirs);
 	if (err)
 		return err;
@@ -106,6 +110,24 @@ int vb_share_pages(const struct vb_share *object, void **at)
 	err = find(getpid(), &w, &ours);
 	if (err)
 		return err;
-	*at = (void *)(uintptr_t)(ours.start + (w.first - ours.offset));
-	return 0;
+	within = w.first & (page - 1);
+	*map_length = (object->length + within + page - 1) & ~(page - 1);
+	/* Of no bytes, the call makes a second mapping of the same pages. */
+	*map = mremap((void *)(uintptr_t)(ours.start + (w.first - within - ours.offset)), 0,
+		      *map_length, MREMAP_MAYMOVE);
+	if (*map == MAP_FAILED)
+		return errno == EINVAL ? EOPNOTSUPP : errno;
+	*at = (char *)*map + within;
+	/* Nothing else was mapped there meanwhile. */
+	w.file = NULL;
+	w.length = object->length;
+	w.first = (uintptr_t)*at;
+	err = find(getpid(), &w, &copy);
+	if (!err && (!same_file(&copy, &theirs) ||
+		     copy.offset + (w.first - copy.start) !=
+			     theirs.offset + (object->addr - theirs.start)))
+		err = EFAULT;
+	if (err)
+		munmap(*map, *map_length);
+	return err;
 }

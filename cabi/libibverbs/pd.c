@@ -71,6 +71,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_pd *, ibv_import_pd,
 	pd = new_pd(ctx);
 	if (!pd)
 		return NULL;
+	pd->imported = 1;
 	pd->pd.handle = handle;
 	return &pd->pd;
 }
@@ -105,7 +106,7 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_dealloc_pd, (struct ibv_pd *ibpd), (ibpd))
 	err = end(pd);
 	if (err)
 		return err;
-	if (!pd->origin)
+	if (!pd->origin && !pd->imported)
 		vb_share_remove(ibpd->context, ibpd->handle);
 	free(pd);
 	return 0;

@@ -16,6 +16,7 @@ struct vb_pd {
 	const struct vb_engine *engine;
 	vb_handle handle;     /* that of origin for a parent domain */
 	struct vb_pd *origin; /* the domain that a parent domain stands for, else NULL */
+	int imported;	      /* another object has the handle */
 	struct vb_td *td;     /* of a parent domain, or NULL */
 	/* allocators of a parent domain and their context, or NULL */
 	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment,

@@ -33,10 +33,11 @@ enum vb_share_kind {
 
 /* An object. A domain has only its kind. addr of device memory is its place in the file. */
 struct vb_share {
-	_Atomic uint32_t kind;
+	_Atomic uint64_t state; /* share.c: the kind and the generation of the handle */
 	uint32_t access;
 	int32_t pid; /* of the process that has addr */
 	uint32_t log_align;
+	uint32_t library; /* 1: the library has mapped the memory, and unmaps it */
 	uint64_t addr, length, iova;
 };
 
@@ -77,10 +78,22 @@ void *vb_share_map(struct ibv_context *ctx, uint64_t at, uint64_t length, unsign
 /* Gives the pages of such memory back. Where it is still mapped, it is zeroed. */
 void vb_share_discard(struct ibv_context *ctx, uint64_t at, uint64_t length);
 
+/* Returns whether device memory of a place and length is in the file. */
+int vb_share_has(struct ibv_context *ctx, uint64_t at, uint64_t length);
+
 /*
- * Finds where this process has mapped the pages that the process of a region has at its address: 0
- * or an errno, EFAULT if they are not mapped or not shared.
+ * Returns whether this process made the object of a handle, and copies it: from memory of its own,
+ * which other processes cannot write.
  */
-int vb_share_pages(const struct vb_share *object, void **at);
+int vb_share_own(struct ibv_context *ctx, uint32_t handle, enum vb_share_kind kind,
+		 struct vb_share *object);
+
+/*
+ * Maps the pages once more that the process of a region has at its address, if this process has
+ * mapped them: 0 or an errno, EFAULT if they are not mapped or not shared. own: the process is this
+ * one. *map is the mapping, of *map_length bytes, and *at the first byte of the region.
+ */
+int vb_share_pages(const struct vb_share *object, int own, void **map, size_t *map_length,
+		   void **at);
 
 #endif
