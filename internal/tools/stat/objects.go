@@ -54,7 +54,11 @@ func regions(d stats.Device, p stats.PD) string {
 	if d.Regions > len(d.MRs) {
 		least = "at least "
 	}
-	return fmt.Sprintf("%s%d memory regions, %s", least, n, size(int64(bytes), "B"))
+	unit := "memory regions"
+	if n == 1 {
+		unit = "memory region"
+	}
+	return fmt.Sprintf("%s%d %s, %s", least, n, unit, size(int64(bytes), "B"))
 }
 
 // identifier returns the state of an identifier and its addresses: "TCP listening 0.0.0.0:7174".
