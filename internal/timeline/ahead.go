@@ -18,9 +18,11 @@ type entry struct {
 	err   error
 }
 
-// Bounds of the entries that are read ahead.
+// Bounds of the entries that are read ahead. A batch ends with the entry that reaches either of its
+// own.
 const (
 	aheadEntries = 256
+	aheadBytes   = 1 << 20
 	aheadBatches = 8
 )
 
@@ -31,26 +33,57 @@ func readAhead(ctx context.Context, r *pcapread.Reader) <-chan []entry {
 	out := make(chan []entry, aheadBatches)
 	go func() {
 		defer close(out)
-		var batch []entry
-		r.OnCall = func(c pcap.Call) { batch = append(batch, entry{frame: r.Frame(), call: &c}) }
-		for {
-			batch = make([]entry, 0, aheadEntries)
-			var err error
-			for len(batch) < aheadEntries && err == nil {
-				var e entry
-				e.d, e.s, err = r.NextPacket()
-				e.frame, e.err = r.Frame(), err
-				batch = append(batch, e)
-			}
-			select {
-			case out <- batch:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil || ctx.Err() != nil {
+		q := ahead{done: ctx.Done(), out: out}
+		r.OnCall = func(c pcap.Call) { q.add(entry{frame: r.Frame(), call: &c}, len(c.Text)) }
+		for !q.ended {
+			var e entry
+			e.d, e.s, e.err = r.NextPacket()
+			e.frame = r.Frame()
+			q.add(e, e.bytes())
+			if e.err != nil {
+				q.send()
 				return
 			}
 		}
 	}()
 	return out
+}
+
+// bytes returns about as many bytes as a packet keeps in memory. FrameLen may be forged.
+func (e *entry) bytes() int {
+	switch {
+	case e.d != nil:
+		return max(e.d.FrameLen, cap(e.d.Payload)) + len(e.d.Comment)
+	case e.s != nil:
+		return max(e.s.FrameLen, cap(e.s.Payload)) + len(e.s.Comment)
+	}
+	return 0
+}
+
+// ahead collects entries in batches.
+type ahead struct {
+	done  <-chan struct{}
+	out   chan<- []entry
+	batch []entry
+	bytes int  // of the batch
+	ended bool // nobody takes entries any more
+}
+
+func (q *ahead) add(e entry, bytes int) {
+	if q.batch == nil {
+		q.batch = make([]entry, 0, aheadEntries)
+	}
+	q.batch = append(q.batch, e)
+	if q.bytes += bytes; q.bytes >= aheadBytes || len(q.batch) == aheadEntries {
+		q.send()
+	}
+}
+
+func (q *ahead) send() {
+	select {
+	case q.out <- q.batch:
+	case <-q.done:
+		q.ended = true
+	}
+	q.batch, q.bytes = nil, 0
 }

@@ -71,3 +71,39 @@ func TestFlightsOfTheSender(t *testing.T) {
 		}
 	}
 }
+
+// Batches that are read ahead are bounded by their bytes and, calls too, by their entries.
+func TestReadAheadIsBounded(t *testing.T) {
+	const payload = 60000
+	for name, write := range map[string]func(c *talk.Capture, i uint32){
+		"bytes":   func(c *talk.Capture, i uint32) { c.Send(roce.RCSendOnly, i, payload) },
+		"packets": func(c *talk.Capture, i uint32) { c.Send(roce.RCSendOnly, i, 10) },
+		"calls":   func(c *talk.Capture, i uint32) { c.Call("level=INFO msg=x", false) },
+	} {
+		c := talk.New(t)
+		const entries = 2 * aheadEntries
+		for i := range uint32(entries) {
+			write(c, i)
+		}
+		r, err := pcapread.NewReader(bytes.NewReader(c.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for batch := range readAhead(t.Context(), r) {
+			size := 0
+			for _, e := range batch {
+				if e.d != nil {
+					size += len(e.d.Payload)
+				}
+			}
+			if size > aheadBytes+payload+100 || len(batch) > aheadEntries {
+				t.Errorf("%s: a batch has %d entries of %d bytes", name, len(batch), size)
+			}
+			n += len(batch)
+		}
+		if n != entries+1 {
+			t.Errorf("%s: %d entries, want %d and the error", name, n, entries)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (b *builder) call(c pcap.Call) {
 // finishCalls adds the calls of all files to the Timeline, and finds those of operations.
 func (b *builder) finishCalls() {
 	slices.SortStableFunc(b.calls, func(x, y madeCall) int { return x.at.Compare(y.at) })
-	queues := map[queueKey]*sendQueue{}
+	queues := sendQueues{map[queueKey]*sendQueue{}, map[int][]*sendQueue{}}
 	for _, m := range b.calls {
 		c, _ := b.t.callOf(m.list, m.file)
 		if c.Name == "" {
@@ -39,16 +39,14 @@ func (b *builder) finishCalls() {
 		c.Time, c.Failed = m.at.Sub(b.t.Start).Nanoseconds(), m.failed
 		c.Time = min(max(c.Time, -maxSpan), maxSpan)
 		if c.Name == pcap.CallsMissing {
-			for k, q := range queues {
-				q.broken = q.broken || k.file == m.file
-			}
+			queues.lose(m.file)
 		}
-		queueOf(queues, m).take(&m, uint32(len(b.t.Calls)))
+		queues.of(m).take(&m, uint32(len(b.t.Calls)))
 		b.t.Calls = append(b.t.Calls, c)
 	}
 	for i, c := range b.t.Conns {
 		for _, ofB := range []bool{false, true} {
-			q := queues[queueKey{c.Files[index(ofB)], c.End(ofB).QPN}]
+			q := queues.all[queueKey{c.Files[index(ofB)], c.End(ofB).QPN}]
 			switch {
 			case q == nil || !q.created || q.broken:
 			case c.Protocol == protoUD:
@@ -66,30 +64,48 @@ type queueKey struct {
 	qpn  uint32
 }
 
+// sendQueues are the queue pairs of all files.
+type sendQueues struct {
+	all   map[queueKey]*sendQueue
+	whole map[int][]*sendQueue // by file: those since whose first call no call is missing
+}
+
+// lose notes that calls of a file are missing.
+func (s sendQueues) lose(file int) {
+	for _, q := range s.whole[file] {
+		q.broken = true
+	}
+	delete(s.whole, file)
+}
+
 // sendQueue has the work requests of a queue pair in the order in which they were posted.
 type sendQueue struct {
 	created bool // in the capture, which then has all its work requests
 	broken  bool // their order is not that of the operations
 	posts   []post
-	sends   []int           // of posts: those that are not local
-	psn     uint32          // of the first
-	hasPSN  bool            // psn is known
-	next    int             // the first post that may complete
+	sends   []int  // of posts: those that are not local
+	psn     uint32 // of the first
+	hasPSN  bool   // psn is known
+	next    int    // the first post that may complete
+	waiting map[workID][]int
 	recvs   map[string]bool // identifiers of receives
+}
+
+// workID is what a completion tells of its post. The posts of each, in order, may have completed.
+type workID struct {
+	id       string
+	signaled bool
 }
 
 // post is a posted work request.
 type post struct {
 	call, completed uint32
-	id              string
 	operation       Operation
-	local           bool // it sends nothing
-	signaled        bool
 	bytes           uint64
 }
 
-// queueOf returns the queue pair that a call is about.
-func queueOf(queues map[queueKey]*sendQueue, m madeCall) *sendQueue {
+// of returns the queue pair that a call is about.
+func (s sendQueues) of(m madeCall) *sendQueue {
 	text := m.get("qpn")
 	if text == "" {
 		text = m.get("qp.qpn")
@@ -99,10 +115,13 @@ func queueOf(queues map[queueKey]*sendQueue, m madeCall) *sendQueue {
 		return &sendQueue{}
 	}
 	key := queueKey{m.file, uint32(n)}
-	if queues[key] == nil {
-		queues[key] = &sendQueue{recvs: map[string]bool{}}
+	q := s.all[key]
+	if q == nil {
+		q = &sendQueue{}
+		s.all[key] = q
+		s.whole[m.file] = append(s.whole[m.file], q)
 	}
-	return queues[key]
+	return q
 }
 
 func (m *madeCall) get(name string) string {
@@ -125,7 +144,7 @@ func (q *sendQueue) take(m *madeCall, call uint32) {
 	case "ibv_create_qp":
 		// The number of a destroyed one may be given again.
 		*q = sendQueue{created: !m.failed, broken: q.created || q.broken,
-			recvs: map[string]bool{}}
+			recvs: map[string]bool{}, waiting: map[workID][]int{}}
 	case "ibv_modify_qp":
 		if n, err := strconv.ParseUint(m.get("sq_psn"), 10, 24); err == nil && !m.failed {
 			q.psn, q.hasPSN = uint32(n), true
@@ -145,8 +164,9 @@ func (q *sendQueue) take(m *madeCall, call uint32) {
 		if sends {
 			q.sends = append(q.sends, len(q.posts))
 		}
-		q.posts = append(q.posts, post{call: call, completed: None, id: m.get("wr_id"),
-			operation: o, local: !sends, signaled: m.get("signaled") != "false", bytes: bytes})
+		w := workID{m.get("wr_id"), m.get("signaled") != "false"}
+		q.waiting[w] = append(q.waiting[w], len(q.posts))
+		q.posts = append(q.posts, post{call: call, completed: None, operation: o, bytes: bytes})
 	case "completion":
 		q.complete(m, call)
 	}
@@ -159,12 +179,27 @@ func (q *sendQueue) complete(m *madeCall, call uint32) {
 	if success && strings.HasPrefix(m.get("opcode"), "RECV") || !success && q.recvs[id] {
 		return
 	}
-	for i := q.next; i < len(q.posts); i++ {
-		if p := &q.posts[i]; p.id == id && (p.signaled || !success) {
-			p.completed, q.next = call, i+1
-			return
-		}
+	i := q.first(workID{id, true})
+	if !success {
+		i = min(i, q.first(workID{id, false}))
 	}
+	if i < len(q.posts) {
+		q.posts[i].completed, q.next = call, i+1
+	}
+}
+
+// first returns the first post that may complete with an identifier, len(q.posts) without one.
+func (q *sendQueue) first(w workID) int {
+	list := q.waiting[w]
+	for len(list) > 0 && list[0] < q.next {
+		list = list[1:]
+	}
+	if len(list) == 0 {
+		delete(q.waiting, w)
+		return len(q.posts)
+	}
+	q.waiting[w] = list
+	return list[0]
 }
 
 // match finds the calls of an end's operations. It ends at the first operation that does not fit

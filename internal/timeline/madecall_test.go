@@ -160,3 +160,39 @@ func TestHostileCalls(t *testing.T) {
 		t.Errorf("%s of %+v", got, tl.Calls)
 	}
 }
+
+// TestForgedCallsAreQuick: the time for calls that fit no others is in proportion to their number.
+func TestForgedCallsAreQuick(t *testing.T) {
+	const calls = 1 << 16
+	call := func(text string) madeCall { return madeCall{list: textAttributes(text)} }
+	post := call("level=DEBUG msg=ibv_post_send qpn=1 wr_id=1 opcode=SEND bytes=1 signaled=false")
+	for name, each := range map[string]madeCall{
+		"other": call("level=DEBUG msg=completion qpn=1 wr_id=2 status=success opcode=SEND"),
+		"same":  call("level=DEBUG msg=completion qpn=1 wr_id=1 status=success opcode=SEND"),
+	} {
+		queues := sendQueues{map[queueKey]*sendQueue{}, map[int][]*sendQueue{}}
+		create := call("level=INFO msg=ibv_create_qp qp.qpn=1")
+		queues.of(create).take(&create, 0)
+		q := queues.of(post)
+		for range calls {
+			q.take(&post, 1)
+		}
+		began := time.Now()
+		for range calls {
+			q.take(&each, 2)
+		}
+		if took := time.Since(began); took > 2*time.Second || q.next != 0 {
+			t.Errorf("%s: %d completions took %v, the next post is %d", name, calls, took, q.next)
+		}
+	}
+	queues := sendQueues{map[queueKey]*sendQueue{}, map[int][]*sendQueue{}}
+	began := time.Now()
+	for i := range calls {
+		q := queues.of(call(fmt.Sprintf("level=INFO msg=ibv_create_qp qp.qpn=%d", i)))
+		queues.lose(0)
+		queues.lose(1)
+		if took := time.Since(began); took > 5*time.Second || !q.broken {
+			t.Fatalf("%d missing calls took %v, broken %v", i, took, q.broken)
+		}
+	}
+}
