@@ -28,7 +28,11 @@ func (n *Counters) Attach(what ib.CounterKind, index uint32, flow *Flow) error {
 
 // Read stores the values by their index, with those of flows that are gone: ibv_read_counters(3).
 // Errors: EINVAL for more values than there may be.
-func (n *Counters) Read(values []uint64) error { return (*core.Counters)(n).Read(values) }
+func (n *Counters) Read(values []uint64) error {
+	err := (*core.Counters)(n).Read(values)
+	(*core.Counters)(n).LogRead(err)
+	return err
+}
 
 // Destroy removes the counters: ibv_destroy_counters(3). Errors: EBUSY while they count a flow.
 func (n *Counters) Destroy() error { return (*core.Counters)(n).Destroy() }

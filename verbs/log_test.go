@@ -78,12 +78,23 @@ func TestLogger(t *testing.T) {
 		t.Error("a port 9")
 	}
 	a.qp.Query()
+	n, err := c.CreateCounters()
+	check(t, err)
+	check(t, n.Read(make([]uint64, 1)))
+	check(t, n.Destroy())
 	if _, err := b.qp.PostRecv(verbs.RecvWR{ID: 12, SGList: make([]ib.SGE, 99)}); err == nil {
 		t.Error("a receive of 99 elements")
 	}
 	fresh := newEnd(t, ib.QPTypeRC, 64)
 	if _, err := fresh.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend}); err == nil {
 		t.Error("a send in INIT or before")
+	}
+	before := len(l.take("level=WARN"))
+	if err := fresh.qp.BindMW(nil, verbs.BindWR{ID: 13}); err == nil {
+		t.Error("a bind in INIT or before")
+	}
+	if got := l.take("level=WARN")[before:]; len(got) != 1 || !strings.Contains(got[0], "msg=ibv_bind_mw ") {
+		t.Errorf("%q", got)
 	}
 	if err := a.qp.Modify(nil, 0); err == nil {
 		t.Error("no attributes")
@@ -105,6 +116,7 @@ func TestLogger(t *testing.T) {
 		"level=WARN msg=ibv_post_send " + dev + "qp.qpn=" + fresh.qp.QPN().String() + " qp.type=RC qp.state=",
 		"level=DEBUG msg=ibv_query_port " + strings.TrimSpace(dev),
 		"level=WARN msg=ibv_query_port " + dev + "error=",
+		"level=DEBUG msg=ibv_read_counters " + strings.TrimSpace(dev),
 		"level=DEBUG msg=ibv_query_qp " + strings.TrimSpace(dev),
 		"level=WARN msg=completion " + dev + qpn + ` wr_id=10 status="remote`,
 		"level=WARN msg=ibv_modify_qp " + dev + "qp." + qpn + " qp.type=RC qp.state=RTS qp.peer=",

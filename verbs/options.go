@@ -72,11 +72,12 @@ func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = inter
 
 // WithLogger writes to a log what this process does with its devices. Calls that make, change or
 // remove an object are lines at slog.LevelInfo, as are events of package rdmacm. Posted work
-// requests, completions, and calls that change nothing are at slog.LevelDebug. Refused calls,
-// failed completions, connections that failed and asynchronous events are at slog.LevelWarn, with
-// reason and peer. Flushed work requests do not count as failed.
+// requests, completions, and queries of devices, ports, queue pairs, SRQs and Counters are at
+// slog.LevelDebug. Refused calls, failed completions, connections that failed and asynchronous
+// events are at slog.LevelWarn, with reason and peer. Flushed work requests do not count as failed.
 //
-// The log's handler must not call verbs: the queue pair that a line is about may be locked.
+// The log's handler must call neither package verbs nor rdmacm: the queue pair or the identifier
+// that a line is about may be locked.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.Log = core.LogTo(l) } }
 
 // WithoutSharing reserves UDP port 4791 for this process alone.

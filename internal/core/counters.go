@@ -122,6 +122,9 @@ func (n *Counters) Read(values []uint64) error {
 	return nil
 }
 
+// LogRead writes a call of Read.
+func (n *Counters) LogRead(err error) { n.ctx.LogQuery("ibv_read_counters", err) }
+
 // Destroy removes the counters: ibv_destroy_counters(3).
 func (n *Counters) Destroy() (err error) {
 	defer func() { n.ctx.logCall("ibv_destroy_counters", err) }()

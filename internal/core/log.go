@@ -39,14 +39,14 @@ func microseconds(groups []string, a slog.Attr) slog.Attr {
 // Log writes the verbs of this process's devices. It is an interface so that the linker leaves its
 // code out of a program that has none.
 //
-// Work requests and completions are written with the queue pair locked: the handler of the log must
-// not call verbs.
+// Work requests and completions are written with the queue pair locked, and package rdmacm writes
+// with its identifier locked. So the handler of the log must call neither package.
 type Log interface {
 	// of returns the log of a device.
 	of(device string) Log
 	// call writes a call that made, changed or removed an object, or one that was refused.
 	call(verb string, err error, args ...any)
-	// asked writes a call that changed nothing, or why it was refused.
+	// asked writes a query, or why it was refused.
 	asked(verb string, err error)
 	// sent writes a posted send work request, or why it was refused. The queue pair is locked.
 	sent(q *QP, wr *SendWR, err error)

@@ -53,7 +53,8 @@ var transitions = fsm.Table[ib.QPState]{
 // must have refused.
 func (q *Core) Enter(s ib.QPState) {
 	transitions.Check("qp", q.state, s)
-	if s == ib.QPRTS {
+	switch s {
+	case ib.QPReset, ib.QPInit, ib.QPRTS:
 		q.cause = ib.VendorNone
 	}
 	q.state = s
@@ -87,10 +88,15 @@ func (q *Core) Raise(e ib.EventType) {
 	}
 }
 
-// Blame keeps the reason of a failure, for the event that it makes.
-func (q *Core) Blame(v ib.VendorErr) { q.cause = v }
+// Blame keeps the reason of a failure, for the event that it makes. A failure without a reason of
+// its own leaves the one before.
+func (q *Core) Blame(v ib.VendorErr) {
+	if v != ib.VendorNone {
+		q.cause = v
+	}
+}
 
-// Cause returns the reason that Blame kept since the queue pair was last in RTS.
+// Cause returns the reason that Blame kept since the queue pair was last in RESET, INIT or RTS.
 func (q *Core) Cause() ib.VendorErr { return q.cause }
 
 // PollEvent returns the next asynchronous event.

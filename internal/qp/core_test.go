@@ -25,3 +25,19 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 }
+
+// The reason of a failure ends with a new beginning, and not with a failure that has none.
+func TestCause(t *testing.T) {
+	for _, s := range []ib.QPState{ib.QPReset, ib.QPInit, ib.QPRTS} {
+		q := Core{state: s}
+		q.Blame(ib.VendorAccess)
+		q.Blame(ib.VendorNone)
+		if got := q.Cause(); got != ib.VendorAccess {
+			t.Errorf("%v: the reason is %v", s, got)
+		}
+		q.Enter(s)
+		if got := q.Cause(); got != ib.VendorNone {
+			t.Errorf("%v: the reason is still %v", s, got)
+		}
+	}
+}
