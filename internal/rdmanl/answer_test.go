@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,8 +160,12 @@ func TestLongListsAreCut(t *testing.T) {
 		t.Errorf("%d queue pairs in %d messages", n, len(answers))
 	}
 	answers = Answer(ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), system())
-	if n := strings.Count(text(t, answers), " 20{"); n != 1+mostTakers {
-		t.Errorf("%d queue pairs of shared receive queues", n)
+	var numbers []string // the first is of another process
+	for _, m := range regexp.MustCompile(` 20\{ 21=(\d+)`).FindAllStringSubmatch(text(t, answers), -1) {
+		numbers = append(numbers, m[1])
+	}
+	if n := len(strings.Join(numbers[1:], ",")); n > 255 || n < 240 {
+		t.Errorf("%d letters name queue pairs of shared receive queues", n)
 	}
 }
 

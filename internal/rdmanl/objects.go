@@ -3,6 +3,7 @@
 package rdmanl
 
 import (
+	"strconv"
 	"syscall"
 
 	"verbena/internal/stats"
@@ -197,18 +198,24 @@ func srqs(p *process) (list []answer) {
 	return list
 }
 
-// mostTakers bounds the queue pairs that are named with a shared receive queue: rdma has 256
-// letters for them.
-const mostTakers = 64
+// maxTakers bounds the decimal numbers, with commas, of the queue pairs that are named with a shared
+// receive queue. The tool rdma has room for as many letters, and cuts a number that does not fit.
+const maxTakers = 255
 
 // takers returns the queue pairs that take receives from a shared receive queue.
 func takers(p *process, srqn uint32) (list answer) {
-	n := 0
+	letters := 0
 	for _, q := range p.QueuePairs {
-		if q.SRQN != srqn || n == mostTakers {
+		if q.SRQN != srqn {
 			continue
 		}
-		n++
+		if letters > 0 {
+			letters++ // the comma
+		}
+		letters += len(strconv.FormatUint(uint64(q.QPN), 10))
+		if letters > maxTakers {
+			break
+		}
 		var e answer
 		e.u32(resLQPN, q.QPN)
 		list.nest(resQP+1, e)
