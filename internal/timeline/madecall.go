@@ -83,15 +83,15 @@ type sendQueue struct {
 	created bool // in the capture, which then has all its work requests
 	broken  bool // their order is not that of the operations
 	posts   []post
-	sends   []int  // of posts: those that are not local
-	psn     uint32 // of the first
-	hasPSN  bool   // psn is known
-	next    int    // the first post that may complete
-	waiting map[workID][]int
-	recvs   map[string]bool // identifiers of receives
+	sends   []int            // of posts: those that are not local
+	psn     uint32           // of the first
+	hasPSN  bool             // psn is known
+	next    int              // the first post that may complete
+	waiting map[workID][]int // the posts of each that may complete, in order
+	recvs   map[string]bool  // identifiers of receives
 }
 
-// workID is what a completion tells of its post. The posts of each, in order, may have completed.
+// workID names posts as a completion does.
 type workID struct {
 	id       string
 	signaled bool
