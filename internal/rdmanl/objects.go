@@ -199,7 +199,8 @@ func srqs(p *process) (list []answer) {
 }
 
 // maxTakers bounds the decimal numbers, with commas, of the queue pairs that are named with a
-// shared receive queue. The tool rdma has room for as many letters, and cuts a number that does not fit.
+// shared receive queue. The tool rdma has room for as many letters, and cuts a number that does not
+// fit.
 const maxTakers = 255
 
 // takers returns the queue pairs that take receives from a shared receive queue.
