@@ -9,13 +9,13 @@ import (
 
 // The ICRC protects RoCE packets, so they have no UDP checksum. Datagrams to other ports have one.
 
-// pseudoSum is the sum of the pseudo header of a UDP datagram, by its IP header. Spec: RFC 768, RFC
-// 8200 8.1.
-func pseudoSum(ip []byte) uint64 {
+// pseudoSum is the sum of the pseudo header of a UDP datagram of n bytes, by its IP header. The IP
+// payload may be longer. Spec: RFC 768, RFC 8200 8.1.
+func pseudoSum(ip []byte, n int) uint64 {
 	if ip[0]>>4 == 4 {
-		return add(protocolUDP+uint64(binary.BigEndian.Uint16(ip[2:]))-ipv4Bytes, ip[12:20])
+		return add(protocolUDP+uint64(n), ip[12:20])
 	}
-	return add(protocolUDP+uint64(binary.BigEndian.Uint16(ip[4:])), ip[8:40])
+	return add(protocolUDP+uint64(n), ip[8:40])
 }
 
 // checksumHolds reports whether the UDP checksum of a frame that Parse has accepted is right. It is
@@ -28,7 +28,7 @@ func checksumHolds(frame []byte) bool {
 		u = ip[ipv6Bytes:]
 	}
 	u = u[:binary.BigEndian.Uint16(u[4:])]
-	pseudo := pseudoSum(ip)
+	pseudo := pseudoSum(ip, len(u))
 	switch got := binary.BigEndian.Uint16(u[6:]); {
 	case got == 0: // Spec: RFC 8200 8.1 forbids it over IPv6
 		return ip[0]>>4 == 4

@@ -78,7 +78,7 @@ func (s *Socket) packetLocked(c *cutter, payload int, fill bool) {
 	var sum uint64
 	var field []byte
 	if fill {
-		sum = pseudoSum(head[ethernetBytes:])
+		sum = pseudoSum(head[ethernetBytes:], udpBytes+payload)
 	}
 	for left := len(head) + payload; left > 0; {
 		frame, ok := s.ledger.take(s.place)

@@ -25,7 +25,13 @@ type Set struct {
 	lookUp xsk.LookUp
 	seats  map[int]*seat // by index of the interface
 
-	takers sync.Map // netip.AddrPort, without zone: Taker
+	takers sync.Map // place: Taker
+}
+
+// place is a port at an interface: several may have one link-local address.
+type place struct {
+	iface int
+	port  netip.AddrPort // without zone
 }
 
 // seat is a seat at an interface.
@@ -110,7 +116,7 @@ func (s *Set) Steer(addr netip.Addr, sock *udp.Socket, t Taker) (end func()) {
 		return nil
 	}
 	own := sock.LocalAddr()
-	key := netip.AddrPortFrom(own.Addr().Unmap().WithZone(""), own.Port())
+	key := place{at.Interface(), netip.AddrPortFrom(own.Addr().Unmap().WithZone(""), own.Port())}
 	s.takers.Store(key, t)
 	if err := s.member.SteerPort(at.name, sock); err != nil {
 		s.takers.Delete(key) // the port is steered no more, or the table is full
@@ -124,9 +130,10 @@ func (s *Set) Steer(addr netip.Addr, sock *udp.Socket, t Taker) (end func()) {
 	}
 }
 
-// Deliver gives datagrams to one port to its Taker. It reports false if there is none.
-func (s *Set) Deliver(now monotime.Time, m []udp.Message) bool {
-	t, ok := s.takers.Load(netip.AddrPortFrom(m[0].Dst, m[0].Port))
+// Deliver gives datagrams that came by an interface, to one port, to its Taker. It reports false if
+// there is none.
+func (s *Set) Deliver(now monotime.Time, iface int, m []udp.Message) bool {
+	t, ok := s.takers.Load(place{iface, netip.AddrPortFrom(m[0].Dst, m[0].Port)})
 	if ok {
 		t.(Taker).TakeFrames(now, m)
 	}

@@ -39,7 +39,7 @@ func (t *Transport) openFrames(list []portshare.Interface) error {
 	}
 	for _, s := range t.seats.Sockets() {
 		for _, q := range s.Queues() {
-			p := &framePort{Port: Port{roce: t, sock: q, rx: udp.NewRxBatch()}, queue: q}
+			p := &framePort{Port: Port{roce: t, sock: q, iface: s.Interface(), rx: udp.NewRxBatch()}, queue: q}
 			if err := t.eng.Poller().AddFD(q.FD(), 0); err != nil {
 				return fmt.Errorf("roce: read the frames of interface %d: %w", s.Interface(), err)
 			}
@@ -71,15 +71,29 @@ func (t *Transport) wrap(addr netip.Addr, s *udp.Socket) faultcap.Socket {
 // elsewhere reports whether a message is for another transport's port.
 func elsewhere(m *udp.Message) bool { return m.Port != 0 && m.Port != portshare.Port }
 
+// others has the ports of the other transports.
+type others interface {
+	Deliver(now monotime.Time, iface int, m []udp.Message) bool
+}
+
 // deliver gives messages to the transport that has the port of the first one: all up to the next
-// one to another port. It returns how many these are.
-func (p *Port) deliver(now monotime.Time, m []udp.Message) (n int) {
-	for n = 1; n < len(m) && m[n].Port == m[0].Port && m[n].Dst == m[0].Dst; n++ {
+// one to another port. It returns how many these are. Those from an address of this process are
+// dropped: see receives.
+func (p *Port) deliver(now monotime.Time, m []udp.Message, to others) (n int) {
+	own := p.isOwn(m[0].Src.Addr())
+	for n = 1; n < len(m) && m[n].Port == m[0].Port && m[n].Dst == m[0].Dst &&
+		p.isOwn(m[n].Src.Addr()) == own; n++ {
 	}
-	if !p.roce.seats.Deliver(now, m[:n]) {
-		p.roce.count.unknownQP.Add(uint64(n)) // the port was closed while they were under way
+	if own || !to.Deliver(now, p.iface, m[:n]) {
+		p.roce.count.unknownQP.Add(uint64(n)) // or the port was closed while they were under way
 	}
 	return n
+}
+
+// isOwn reports whether an address is one of this process.
+func (p *Port) isOwn(a netip.Addr) bool {
+	_, own := (*p.roce.ours.Load())[a]
+	return own
 }
 
 // receives reports whether a packet is for an address whose port this process has open. A frame
@@ -88,9 +102,7 @@ func (p *Port) receives(src, dst netip.Addr) bool {
 	if p.addr.IsValid() {
 		return true
 	}
-	ours := *p.roce.ours.Load()
-	_, own := ours[src]
-	return ours[dst] && !own
+	return (*p.roce.ours.Load())[dst] && !p.isOwn(src)
 }
 
 // Waiting implements engine.Ring.

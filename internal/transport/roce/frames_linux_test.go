@@ -16,7 +16,9 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
 	"verbena/internal/sys/xdp"
 	"verbena/internal/sys/xsk"
 	"verbena/internal/testkit/netns"
@@ -308,4 +310,34 @@ func victimHow(t *testing.T, dir string) (o how, addr netip.Addr, ok bool) {
 		ends = append(ends, frameEnd{is, netip.MustParseAddr([]string{"10.9.0.1", text}[i]), 1})
 	}
 	return frameHow(dir, ends, 1), ends[1].addr, true
+}
+
+// noted notes the messages that it is given.
+type noted []udp.Message
+
+func (n *noted) Deliver(_ monotime.Time, _ int, m []udp.Message) bool {
+	*n = append(*n, m...)
+	return true
+}
+
+// Frames from an address of this process reach no other transport's port either.
+func TestFramesOfStrangersToOtherPorts(t *testing.T) {
+	own, other := netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("10.9.0.3")
+	peer := netip.MustParseAddr("10.9.0.2")
+	p := &Port{roce: &Transport{}}
+	p.roce.ours.Store(&map[netip.Addr]bool{own: true, other: false})
+	var m []udp.Message
+	for _, src := range []netip.Addr{peer, other, other, peer, own} {
+		m = append(m, udp.Message{Src: netip.AddrPortFrom(src, 9), Dst: own, Port: 4000})
+	}
+	var got noted
+	for i := 0; i < len(m); {
+		i += p.deliver(0, m[i:], &got)
+	}
+	if len(got) != 2 || got[0].Src.Addr() != peer || got[1].Src.Addr() != peer {
+		t.Errorf("%v reach the port", got)
+	}
+	if n := p.roce.count.unknownQP.Load(); n != 3 {
+		t.Errorf("%d are dropped, want 3", n)
+	}
 }

@@ -24,6 +24,8 @@ type Port struct {
 	raw  *udp.Socket     // the poller waits for it
 	sock faultcap.Socket // raw, or a tap around it; of a framePort the queue
 
+	iface int // of a framePort the index of the interface, else 0
+
 	group group // of a multicast port, else zero
 
 	// division is that of the port of an address; see divide.go. Ports of its parts have none.
@@ -117,7 +119,7 @@ func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 				p.leaveUnlock(cur, send)
 				cur = nil
 			}
-			i += p.deliver(send.Now, p.rx.Messages()[i:]) - 1
+			i += p.deliver(send.Now, p.rx.Messages()[i:], p.roce.seats) - 1
 			continue
 		}
 		if !p.receives(m.Src.Addr(), m.Dst) {

@@ -152,10 +152,11 @@ func (p *Port) read() int {
 // TakeFrames implements frames.Taker.
 func (p *Port) TakeFrames(now monotime.Time, m []udp.Message) {
 	p.frameMu.Lock()
-	defer p.frameMu.Unlock()
 	if t := p.taker.Load(); t != nil {
 		(*t).take(now, m)
 	}
+	p.frameMu.Unlock()
+	p.finish()
 }
 
 // hearErrors passes on the network's errors for sent datagrams.
@@ -167,14 +168,29 @@ func (p *Port) hearErrors() {
 	}
 }
 
-// finish closes the socket if that is due and no thread reads; the thread that reads comes here
-// when it is done.
+// finish closes the socket if that is due and no thread reads it or takes frames; the thread that
+// does comes here when it is done.
 func (p *Port) finish() {
-	if !p.closing.Load() || !p.rxMu.TryLock() {
+	if !p.closing.Load() {
 		return
+	}
+	for {
+		if !p.rxMu.TryLock() {
+			return
+		}
+		if p.frameMu.TryLock() {
+			break
+		}
+		p.rxMu.Unlock()
+		// A thread that was done meanwhile has met rxMu, and left the rest to this one.
+		if !p.frameMu.TryLock() {
+			return
+		}
+		p.frameMu.Unlock()
 	}
 	was := p.closed
 	p.closed = true
+	p.frameMu.Unlock()
 	p.rxMu.Unlock()
 	switch {
 	case was:
