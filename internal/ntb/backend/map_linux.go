@@ -26,7 +26,12 @@ type mapped struct {
 	gone   atomic.Bool // the file became shorter, or the device was pulled
 	folder string      // of the PCI device in sysfs; empty where there is none
 	seen   uint32
+	looked time.Time // when Receive last looked whether the device has gone
 }
+
+// pulledEvery is how often Receive asks the system for a device that reads as ones: a peer may write
+// ones for ever.
+const pulledEvery = 100 * time.Millisecond
 
 // openFile opens one side, 0 or 1, of a link through a file, or through the BAR of
 // a PCI device: /sys/bus/pci/devices/…/resource2 of an ivshmem device. Both sides
@@ -117,8 +122,11 @@ func (l *mapped) Ring() {
 
 func (l *mapped) Receive() error {
 	l.seen = l.own.Load4(wire.OffSignal)
-	if l.seen == ones && l.folder != "" && pulled(l.folder) {
-		l.gone.Store(true)
+	if l.seen == ones && l.folder != "" && time.Since(l.looked) >= pulledEvery {
+		l.looked = time.Now()
+		if pulled(l.folder) {
+			l.gone.Store(true)
+		}
 	}
 	if l.gone.Load() {
 		return ErrGone

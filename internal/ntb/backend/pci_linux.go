@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,14 +31,15 @@ const ones = 0xffffffff
 // pulled reports whether a PCI device answers no more: its folder in sysfs has gone, or there is no
 // vendor in its configuration space.
 func pulled(folder string) bool {
-	f, err := os.Open(filepath.Join(folder, "config"))
+	n, err := unix.Open(filepath.Join(folder, "config"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close()
+	f := hold(n)
+	defer f.close()
 	var vendor [2]byte
-	_, err = io.ReadFull(f, vendor[:])
-	return err != nil || vendor == [2]byte{0xff, 0xff}
+	read, err := unix.Pread(n, vendor[:], 0)
+	return err != nil || read != len(vendor) || vendor == [2]byte{0xff, 0xff}
 }
 
 // openPCI opens one side of a link through BAR 2 of a PCI device, whose folder in sysfs is given.
