@@ -4,13 +4,13 @@ package portshare
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/sockaddr"
 	"verbena/internal/sys/udp"
 )
@@ -23,19 +23,26 @@ import (
 // maxSeatPorts bounds the ports of one process: the table is for all.
 const maxSeatPorts = 8192
 
+// seatPort is a port that is steered to a slot. The keeper has the socket too: no other program can
+// bind the port before the steering ends.
+type seatPort struct {
+	slot int
+	fd   int
+}
+
 var errNotItsPort = errors.New("the socket has not this address and port in this network namespace")
 
 // steerPort does what a kindPort or kindUnport asks for.
 func (k *keeper) steerPort(slot int, f frame) error {
 	k.create <- struct{}{}
 	defer func() { <-k.create }()
-	p := k.seated(slot, f.Name)
+	p := k.seated(slot, int(f.Count))
 	if p == nil {
 		return syscall.ENOENT
 	}
 	a := netip.AddrPortFrom(f.Src.Addr().Unmap().WithZone(""), f.Src.Port())
 	if f.Kind == kindUnport {
-		if s, ok := p.ports[a]; ok && s == slot {
+		if s, ok := p.ports[a]; ok && s.slot == slot {
 			p.removePort(a)
 		}
 		return nil
@@ -43,12 +50,12 @@ func (k *keeper) steerPort(slot int, f frame) error {
 	if len(f.fds) != 1 || a.Port() == Port || a.Addr().IsLoopback() || !p.has(a.Addr()) {
 		return syscall.EINVAL
 	}
-	if bound(f.fds[0]) != a || !isLocal(f.fds[0]) {
+	if bound(f.fds[0]) != a || !isLocal(f.fds[0]) || !exclusive(f.fds[0]) {
 		return errNotItsPort
 	}
 	n := 0
 	for _, s := range p.ports {
-		if s == slot {
+		if s.slot == slot {
 			n++
 		}
 	}
@@ -57,20 +64,23 @@ func (k *keeper) steerPort(slot int, f frame) error {
 	} else if n >= maxSeatPorts {
 		return syscall.ENOSPC
 	}
+	fd, err := unix.FcntlInt(uintptr(f.fds[0]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	fdtrack.Add(fd)
+	p.ports[a] = seatPort{slot, fd}
 	if err := p.steering.AddPort(a, slot); err != nil {
+		p.removePort(a)
 		return err
 	}
-	p.ports[a] = slot
 	return nil
 }
 
-// seated returns the pool of an interface where a slot has a seat. The caller holds k.create.
-func (k *keeper) seated(slot int, name string) *framePool {
-	is, err := net.InterfaceByName(name)
-	if err != nil {
-		return nil
-	}
-	p := k.frames[is.Index]
+// seated returns the pool of an interface where a slot has a seat. The interface's name may have
+// changed since. The caller holds k.create.
+func (k *keeper) seated(slot, index int) *framePool {
+	p := k.frames[index]
 	if p == nil {
 		return nil
 	}
@@ -82,7 +92,18 @@ func (k *keeper) seated(slot int, name string) *framePool {
 
 func (p *framePool) removePort(a netip.AddrPort) {
 	p.steering.RemovePort(a)
+	_ = fdtrack.Close(p.ports[a].fd)
 	delete(p.ports, a)
+}
+
+// exclusive reports whether no other socket can have datagrams to a socket's address and port.
+func exclusive(fd int) bool {
+	for _, o := range []int{unix.SO_REUSEADDR, unix.SO_REUSEPORT, unix.SO_BINDTOIFINDEX} {
+		if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o); err != nil || n != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // bound returns the address and port of a UDP socket, without zone.
@@ -115,13 +136,13 @@ func isLocal(fd int) bool {
 }
 
 // SteerPort implements Member.
-func (m *member) SteerPort(name string, s *udp.Socket) error {
+func (m *member) SteerPort(iface int, s *udp.Socket) error {
 	fd, err := unix.FcntlInt(uintptr(s.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	}
 	defer unix.Close(fd)
-	a, err := m.callWith(frame{Kind: kindPort, Name: name, Src: s.LocalAddr()}, fd)
+	a, err := m.callWith(frame{Kind: kindPort, Count: uint64(iface), Src: s.LocalAddr()}, fd)
 	if err == nil && a.Err != "" {
 		err = &keeperError{a.Err, a.Errno}
 	}
@@ -129,6 +150,6 @@ func (m *member) SteerPort(name string, s *udp.Socket) error {
 }
 
 // UnsteerPort implements Member.
-func (m *member) UnsteerPort(name string, a netip.AddrPort) {
-	m.call(frame{Kind: kindUnport, Name: name, Src: a})
+func (m *member) UnsteerPort(iface int, a netip.AddrPort) {
+	m.call(frame{Kind: kindUnport, Count: uint64(iface), Src: a})
 }

@@ -21,8 +21,8 @@ type framePool struct {
 	pool     *xsk.Pool
 	steering Steering
 	queues   int
-	places   map[int]int            // by slot
-	ports    map[netip.AddrPort]int // slots, of SteerPort
+	places   map[int]int // by slot
+	ports    map[netip.AddrPort]seatPort
 }
 
 // errNoPlace says that as many processes as a pool has places use it.
@@ -105,7 +105,7 @@ func (k *keeper) makeSeat(slot int, i Interface) (*xsk.Seat, error) {
 // newFramePool makes the pool of an interface. The caller holds k.create.
 func (k *keeper) newFramePool(is *net.Interface, queues int) (p *framePool, err error) {
 	p = &framePool{iface: is, queues: queues, places: map[int]int{},
-		ports: map[netip.AddrPort]int{}}
+		ports: map[netip.AddrPort]seatPort{}}
 	if p.pool, err = xsk.NewPool(is.Index, queues, is.MTU); err != nil {
 		return nil, explained(err)
 	}
@@ -165,6 +165,9 @@ func explained(err error) error {
 }
 
 func (p *framePool) close() {
+	for a := range p.ports {
+		p.removePort(a)
+	}
 	p.steering.Close()
 	p.pool.Close()
 }
@@ -176,7 +179,7 @@ func (k *keeper) leaveSeat(p *framePool, slot int) {
 		return
 	}
 	for a, s := range p.ports {
-		if s == slot {
+		if s.slot == slot {
 			p.removePort(a)
 		}
 	}

@@ -239,12 +239,26 @@ func TestPortsOfFrames(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
+	index := func(name string) int {
+		if is, err := net.InterfaceByName(name); err == nil {
+			return is.Index
+		}
+		return 1 << 20
+	}
 	ask := func(kind kind, slot int, name string, a netip.AddrPort, s *udp.Socket) error {
-		f := frame{Kind: kind, Name: name, Src: a}
+		f := frame{Kind: kind, Count: uint64(index(name)), Src: a}
 		if s != nil {
 			f.fds = []int{s.FD()}
 		}
 		return k.steerPort(slot, f)
+	}
+	loose := bound("10.9.0.1")
+	if err := unix.SetsockoptInt(loose.FD(), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	tied := bound("10.9.0.1")
+	if err := unix.BindToDevice(tied.FD(), "xa"); err != nil {
+		t.Fatal(err)
 	}
 	mine, other, third := bound("10.9.0.1"), bound("10.9.0.2"), bound("10.9.0.1")
 	own := mine.LocalAddr()
@@ -261,6 +275,8 @@ func TestPortsOfFrames(t *testing.T) {
 		{"RoCEv2's", ask(kindPort, 3, "xa", netip.AddrPortFrom(own.Addr(), Port), mine), syscall.EINVAL},
 		{"of no seat", ask(kindPort, 3, "xb", other.LocalAddr(), other), syscall.ENOENT},
 		{"of no interface", ask(kindPort, 3, "xc", own, mine), syscall.ENOENT},
+		{"that others may bind", ask(kindPort, 3, "xa", loose.LocalAddr(), loose), errNotItsPort},
+		{"of a device", ask(kindPort, 3, "xa", tied.LocalAddr(), tied), errNotItsPort},
 		{"another process's end", ask(kindUnport, 4, "xa", own, nil), nil},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -273,7 +289,30 @@ func TestPortsOfFrames(t *testing.T) {
 	if p := tables["xa"].ports; len(p) != 2 || p[own] != 3 || p[third.LocalAddr()] != 4 {
 		t.Errorf("ports %v", p)
 	}
-	ask(kindUnport, 3, "xa", own, nil)
+	mine.Close()
+	free := func() bool {
+		s, err := udp.Listen(own.Addr(), own.Port(), udp.Options{})
+		if err == nil {
+			s.Close()
+		}
+		return err == nil
+	}
+	if free() {
+		t.Error("a stranger has a port that is steered")
+	}
+	xa := index("xa")
+	n.Down("xa")
+	if err := n.LinkSetName(n.Link("xa"), "xr"); err != nil {
+		t.Fatal(err)
+	}
+	k.steerPort(3, frame{Kind: kindUnport, Count: uint64(xa), Src: own})
+	if _, ok := tables["xa"].ports[own]; ok {
+		t.Error("a port is steered after its interface has another name")
+	}
+	n.Up("xr")
+	if !free() {
+		t.Error("the port is not free after its end")
+	}
 	k.create <- struct{}{}
 	k.leaveSeats(4)
 	<-k.create

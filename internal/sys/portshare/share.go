@@ -216,10 +216,10 @@ type Member interface {
 	// pairs that come by it are read from there. Sockets get those that the kernel passes all the
 	// same. The error is a *FramesError.
 	Frames(Interface) (*xsk.Socket, error)
-	// SteerPort has the frames of an interface bring the datagrams to a UDP socket of this process.
+	// SteerPort has the frames of the interface with an index bring the datagrams to a UDP socket of this process.
 	// Its port is not Port. UnsteerPort ends that, and is to be called before the socket is closed.
-	SteerPort(name string, s *udp.Socket) error
-	UnsteerPort(name string, a netip.AddrPort)
+	SteerPort(iface int, s *udp.Socket) error
+	UnsteerPort(iface int, a netip.AddrPort)
 	// Dropped counts the datagrams to this process's sockets that the kernel dropped.
 	Dropped() uint64
 	// KeeperDropped counts the datagrams that the kernel dropped at the keeper's sockets, and those

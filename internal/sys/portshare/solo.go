@@ -82,10 +82,10 @@ func (s *solo) Frames(i Interface) (*xsk.Socket, error) {
 }
 
 // SteerPort fails: there are no frames.
-func (s *solo) SteerPort(string, *udp.Socket) error { return errors.ErrUnsupported }
+func (s *solo) SteerPort(int, *udp.Socket) error { return errors.ErrUnsupported }
 
 // UnsteerPort does nothing.
-func (s *solo) UnsteerPort(string, netip.AddrPort) {}
+func (s *solo) UnsteerPort(int, netip.AddrPort) {}
 
 func (s *solo) Dropped() (n uint64) {
 	s.mu.Lock()

@@ -23,7 +23,7 @@ type Set struct {
 	eng    *engine.Engine
 	member portshare.Member
 	lookUp xsk.LookUp
-	seats  map[int]*seat // by index of the interface
+	seats  map[int]*xsk.Socket // by index of the interface
 
 	takers sync.Map // place: Taker
 }
@@ -32,12 +32,6 @@ type Set struct {
 type place struct {
 	iface int
 	port  netip.AddrPort // without zone
-}
-
-// seat is a seat at an interface.
-type seat struct {
-	*xsk.Socket
-	name string
 }
 
 // Taker takes the datagrams of a port. The caller holds the lock of the ring that it reads.
@@ -53,13 +47,13 @@ func Of(e *engine.Engine) *Set {
 // Open takes seats at interfaces. lookUp is nil for the kernel's tables. Close ends it, also after
 // an error.
 func (s *Set) Open(m portshare.Member, lookUp xsk.LookUp, list []portshare.Interface) error {
-	s.member, s.lookUp, s.seats = m, lookUp, map[int]*seat{}
+	s.member, s.lookUp, s.seats = m, lookUp, map[int]*xsk.Socket{}
 	for _, i := range list {
 		sock, err := m.Frames(i)
 		if err != nil {
 			return err
 		}
-		s.seats[sock.Interface()] = &seat{sock, i.Name}
+		s.seats[sock.Interface()] = sock
 	}
 	return nil
 }
@@ -68,7 +62,7 @@ func (s *Set) Open(m portshare.Member, lookUp xsk.LookUp, list []portshare.Inter
 func (s *Set) Sockets() map[int]*xsk.Socket {
 	all := map[int]*xsk.Socket{}
 	for i, at := range s.seats {
-		all[i] = at.Socket
+		all[i] = at
 	}
 	return all
 }
@@ -76,7 +70,7 @@ func (s *Set) Sockets() map[int]*xsk.Socket {
 // Close implements engine.Component. Nobody sends or reads any more.
 func (s *Set) Close() error {
 	for _, at := range s.seats {
-		at.Socket.Close()
+		at.Close()
 	}
 	return nil
 }
@@ -90,7 +84,7 @@ func (s *Set) Counters() (sum xsk.Counters) {
 }
 
 // at returns the seat at the interface of an address, nil if there is none.
-func (s *Set) at(a netip.Addr) *seat {
+func (s *Set) at(a netip.Addr) *xsk.Socket {
 	if len(s.seats) == 0 {
 		return nil
 	}
@@ -118,13 +112,13 @@ func (s *Set) Steer(addr netip.Addr, sock *udp.Socket, t Taker) (end func()) {
 	own := sock.LocalAddr()
 	key := place{at.Interface(), netip.AddrPortFrom(own.Addr().Unmap().WithZone(""), own.Port())}
 	s.takers.Store(key, t)
-	if err := s.member.SteerPort(at.name, sock); err != nil {
+	if err := s.member.SteerPort(at.Interface(), sock); err != nil {
 		s.takers.Delete(key) // the port is steered no more, or the table is full
 		return nil
 	}
 	return func() {
 		if s.eng.Closed() == nil { // else all ports go with the seat
-			s.member.UnsteerPort(at.name, own)
+			s.member.UnsteerPort(at.Interface(), own)
 		}
 		s.takers.CompareAndDelete(key, t)
 	}
