@@ -29,8 +29,8 @@ type mapped struct {
 	looked time.Time // when Receive last looked whether the device has gone
 }
 
-// pulledEvery is how often Receive asks the system for a device that reads as ones: a peer may write
-// ones for ever.
+// pulledEvery is the shortest time between two looks for a device that reads as ones: a peer may
+// write ones for ever.
 const pulledEvery = 100 * time.Millisecond
 
 // openFile opens one side, 0 or 1, of a link through a file, or through the BAR of

@@ -58,7 +58,7 @@ const (
 	kindListen   kind = "listen"   // answered
 	kindUnlisten kind = "unlisten" // answered
 	kindFrames   kind = "frames"   // give me a seat at interface Name; answered with descriptors
-	kindPort     kind = "port"     // my seat at interface Count is for the socket beside, too; answered
+	kindPort     kind = "port"     // my seat at interface Count is for the socket beside; answered
 	kindUnport   kind = "unport"   // end that for Src; answered
 	kindDropped  kind = "dropped"  // how many datagrams has the keeper dropped? answered
 	kindBye      kind = "bye"      // I leave in order

@@ -216,8 +216,9 @@ type Member interface {
 	// pairs that come by it are read from there. Sockets get those that the kernel passes all the
 	// same. The error is a *FramesError.
 	Frames(Interface) (*xsk.Socket, error)
-	// SteerPort has the frames of the interface with an index bring the datagrams to a UDP socket of this process.
-	// Its port is not Port. UnsteerPort ends that, and is to be called before the socket is closed.
+	// SteerPort has the frames of the interface with an index bring the datagrams to a UDP socket
+	// of this process. Its port is not Port. UnsteerPort ends that, and is to be called before the
+	// socket is closed.
 	SteerPort(iface int, s *udp.Socket) error
 	UnsteerPort(iface int, a netip.AddrPort)
 	// Dropped counts the datagrams to this process's sockets that the kernel dropped.

@@ -39,7 +39,8 @@ func (t *Transport) openFrames(list []portshare.Interface) error {
 	}
 	for _, s := range t.seats.Sockets() {
 		for _, q := range s.Queues() {
-			p := &framePort{Port: Port{roce: t, sock: q, iface: s.Interface(), rx: udp.NewRxBatch()}, queue: q}
+			p := &framePort{Port: Port{roce: t, sock: q, iface: s.Interface(),
+				rx: udp.NewRxBatch()}, queue: q}
 			if err := t.eng.Poller().AddFD(q.FD(), 0); err != nil {
 				return fmt.Errorf("roce: read the frames of interface %d: %w", s.Interface(), err)
 			}
