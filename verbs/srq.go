@@ -56,3 +56,22 @@ func (s *SRQ) Query() ib.SRQAttr {
 // from then on, and a message that has arrived in part makes no completion. Errors: EBUSY while
 // a queue pair uses it.
 func (s *SRQ) Destroy() error { return (*core.SRQ)(s).Destroy() }
+
+// CreateTagSRQ creates a shared receive queue that matches tags: ibv_create_srq_ex(3). Its receives
+// complete on cq. RC queue pairs of the protection domain that use it take no sends: their send
+// queue READs the data of rendezvous.
+//
+// Each message to them begins with the header of libibverbs/tm_types.h. PostRecv posts the receives
+// of messages that match no tag. Errors: EOPNOTSUPP of devices that do not speak RoCEv2.
+func (p *PD) CreateTagSRQ(attr ib.SRQAttr, tm ib.TMAttr, cq *CQ) (*SRQ, error) {
+	v, err := (*core.PD)(p).CreateTagSRQ(attr, tm, (*core.CQ)(cq), nil)
+	return (*SRQ)(v), err
+}
+
+// PostOps carries out operations on the tagged receives of a queue of CreateTagSRQ, in order, and
+// sets the handles of those that it adds: ibv_post_srq_ops(3). An operation is done when PostOps
+// returns, also if its completion is polled later. Errors: ENOMEM if there are as many tagged
+// receives as the queue takes.
+func (s *SRQ) PostOps(wrs ...ib.TagWR) (posted int, err error) {
+	return (*core.SRQ)(s).PostOps(wrs)
+}

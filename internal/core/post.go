@@ -116,8 +116,8 @@ func (q *QP) quick(wr *SendWR) bool {
 
 // BeginSend locks the queue pair for Send, or fails if it takes no sends. SubmitSends unlocks it.
 func (q *QP) BeginSend() error {
-	if q.target != nil {
-		return q.refused(invalid("QP", "is XRC_RECV: it has no send queue"))
+	if q.mute != "" {
+		return q.refused(invalid("QP", "%s", q.mute))
 	}
 	q.conn.Lock()
 	if q.gone.Load() { // read under the lock, which destroy takes

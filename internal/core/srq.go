@@ -20,9 +20,10 @@ type SRQ struct {
 	pd   *PD
 	ring *queue.SRQ
 	attr ib.SRQAttr
-	xrcd *XRCD   // nil unless XRC, and so the two below
-	cq   *CQ     // where its receives complete
-	num  ib.SRQN // by which peers name it
+	xrcd *XRCD          // nil unless XRC
+	cq   *CQ            // XRC, tag matching: where its receives complete
+	num  ib.SRQN        // XRC: by which peers name it
+	tags *queue.TagList // nil unless it matches tags
 
 	number uint32       // immutable: of the process
 	users  atomic.Int32 // queue pairs; -1 once destroyed
@@ -207,8 +208,11 @@ func (s *SRQ) Destroy() (err error) {
 	if err := retire(&s.users, "SRQ"); err != nil {
 		return err
 	}
-	if s.xrcd != nil {
+	switch {
+	case s.xrcd != nil:
 		s.leave()
+	case s.tags != nil:
+		s.cq.users.Add(-1)
 	}
 	s.ring.Leave()
 	s.pd.ctx.forgetSRQ(s)
