@@ -9,6 +9,7 @@ package congestion
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"verbena/internal/monotime"
@@ -69,14 +70,21 @@ type Window struct {
 	paceBytes int
 	paceTime  monotime.Duration
 	burst     monotime.Duration
-	sendAt    monotime.Time // when the line is free of all sent so far, at the pace
-	marked    bool          // the network marks packets
-	calmAt    monotime.Time // it is not believed to from then on
+	sendAt    monotime.Time        // when the line is free of all sent so far, at the pace
+	marked    bool                 // the network marks packets
+	calmAt    monotime.Time        // it is not believed to from then on
+	queued    bool                 // the newest round trip shows a queue
+	trips     [4]monotime.Duration // the newest without a loss
+	train     train
 	algorithm algorithm
 }
 
-// Initial is the window of an unknown path, in bytes.
-const Initial = 128 << 10
+// Initial is the window of an unknown path, in bytes: that of many hosts at once fits a switch.
+const Initial = 16 << 10
+
+// InitialWide is the first window within a host. It is that of a path, too, once its round trip is
+// known to be longer than the queue of a switch: maxQueue.
+const InitialWide = 128 << 10
 
 // burstTime lets a sender be ahead of the pace: 62 KB at 1 Gb/s, which is one segmented send. On a
 // network that marks packets it is markedBurstTime: a burst is to fit the queue from which it
@@ -97,6 +105,13 @@ func (w *Window) Start(a Algorithm) {
 	}
 }
 
+// Widen takes note that the path, which is unknown as yet, crosses no switch or is long.
+func (w *Window) Widen() {
+	if w.RTT.Smoothed == 0 {
+		w.bytes = max(w.bytes, InitialWide)
+	}
+}
+
 // Bytes returns the window.
 func (w *Window) Bytes() int { return w.bytes }
 
@@ -114,6 +129,9 @@ const (
 // Sample takes in the round trip of a packet that was sent once, and how many bytes were
 // acknowledged in its time. Undisturbed says that nothing was lost meanwhile.
 func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
+	if took > maxQueue {
+		w.Widen()
+	}
 	w.RTT.Sample(took)
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }
@@ -123,16 +141,59 @@ func (w *Window) Acked(now monotime.Time, n int) {
 	if w.marked && !now.Before(w.calmAt) {
 		w.marked, w.burst = false, burstTime
 	}
+	w.train.arrived(now, n)
 	w.algorithm.acked(w, now, n)
 }
 
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
-func (w *Window) Lost(now monotime.Time, least int) { w.algorithm.lost(w, now, least) }
+func (w *Window) Lost(now monotime.Time, least int) {
+	w.train.lost()
+	w.algorithm.lost(w, now, least)
+}
+
+// RoundEnds shrinks the window if the losses of a round trip say that it is too large for the path:
+// so much was lost of all. It reports whether it did. As much as is tolerated is chance.
+//
+// Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
+// fill the path. A queue says that the window fills it.
+func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
+	switch {
+	case lost <= tolerated:
+		return false
+	case tolerated == 0, lost*LossTolerance > all:
+		w.Lost(now, least)
+	case lost*queuedTolerance > all && w.queues():
+		w.Lost(now, max(least, w.bytes/8*7))
+	default:
+		return false
+	}
+	return true
+}
+
+// queues reports whether the newest round trips show a queue. One alone may be long by jitter.
+func (w *Window) queues() bool {
+	least := w.RTT.Shortest + min(w.RTT.Shortest/(2*queueShare), maxQueue) + w.RTT.Variation
+	return w.Long() && w.RTT.Variation <= w.RTT.Shortest/8 && slices.Min(w.trips[:]) > least
+}
+
+// The window shrinks when more than a part of a round trip was lost: 1/8, or with a queue 2 %.
+//
+// Deviation: RFC 5681, section 3.2, halves the window for every loss.
+//
+// Source: the second is BBR.LossThresh of draft-ietf-ccwg-bbr.
+const (
+	LossTolerance   = 8
+	queuedTolerance = 50
+)
+
+// Starts reports whether the first slow start goes on: few packets are not to end it by chance.
+func (w *Window) Starts() bool { return w.algorithm.starts() }
 
 // Expired leaves so many bytes of window after a time-out. Before the round trip is known
 // a time-out says that the path is long as likely as that something was lost.
 func (w *Window) Expired(now monotime.Time, least, left int) {
+	w.train.lost()
 	w.algorithm.expired(w, now, least, left)
 }
 
@@ -142,9 +203,6 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.calmAt = now.Add(max(calmLeast, calmTrips*w.RTT.Smoothed))
 	w.algorithm.marked(w, now, least)
 }
-
-// Starts reports whether the first slow start goes on: few packets are not to end it by chance.
-func (w *Window) Starts() bool { return w.algorithm.starts() }
 
 // Pace returns when the next packet may be sent, which may be past.
 func (w *Window) Pace() monotime.Time { return w.sendAt.Add(-w.burst) }
@@ -159,6 +217,7 @@ func (w *Window) Rate() float64 {
 
 // Sent takes note of n bytes sent.
 func (w *Window) Sent(now monotime.Time, n int) {
+	w.train.sent(now, n)
 	if w.paceTime == 0 {
 		return
 	}

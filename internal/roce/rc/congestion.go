@@ -68,14 +68,16 @@ func (q *QP) sendCNP(b *roce.Burst) {
 	q.Count[roce.SentCNP]++
 }
 
+// acksPerWindow is how many acknowledgements are asked for in a window at least. The window and the
+// time-outs depend on them, and the last packet of a window may be lost.
+const acksPerWindow = 8
+
 // ackEvery returns after how many packets to ask for an acknowledgement, 0 for each. Where packets
-// are paced it is asked for eight times a round trip at least, or once a millisecond. The window
-// and the time-outs depend on it. DCQCN may let out much less than the window in that time.
+// are paced it is asked for eight times a round trip at least, or once a millisecond: DCQCN may let
+// out much less than the window in that time.
 func (q *QP) ackEvery() int {
-	l, most := &q.req.loss, ackEvery
-	if l.Long() {
-		most = min(most, q.windowPackets()/8)
-	}
+	l := &q.req.loss
+	most := min(ackEvery, q.windowPackets()/acksPerWindow)
 	if rate := l.Rate(); rate > 0 {
 		every := max(limitedAck, l.RTT.Smoothed/8)
 		most = min(most, int(rate*every.Seconds())/q.MTU)

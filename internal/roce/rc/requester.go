@@ -186,6 +186,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	if r.rnrTimer != monotime.Never {
 		return
 	}
+	if b.Payload(q.MTU) > q.MTU { // within a host
+		r.loss.Widen()
+	}
 	if r.probing {
 		q.sendProbe(now, b)
 	}
@@ -208,7 +211,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		if !q.sendPacket(now, w, b) {
 			break
 		}
-		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
+		r.loss.Sent(now, int(r.next.Diff(first))*q.packetBytes())
 		if r.cur < q.SQ.Tail() && q.SQ.AtAbs(r.cur) == w {
 			q.sendMiddles(now, w, b)
 		}
@@ -315,8 +318,11 @@ func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) 
 const maxSpan = 4
 
 func (q *QP) windowPackets() int {
-	return min(max(q.req.loss.Bytes()/(q.MTU+headerBytes), 1), maxOutstanding)
+	return min(max(q.req.loss.Bytes()/q.packetBytes(), 1), maxOutstanding)
 }
+
+// packetBytes is what a packet takes of the window.
+func (q *QP) packetBytes() int { return q.MTU + headerBytes }
 
 // headerBytes stands for the headers of a packet in the window.
 const headerBytes = 80
@@ -436,7 +442,7 @@ func (q *QP) overtakes(w *queue.SendWQE) bool {
 }
 
 // wantAck decides AckReq for a request of a number of packets. It is set on the last
-// packet of the queue, on every ackEvery-th packet, and where the window is about to close. A NAK
+// packet of the queue, on every QP.ackEvery-th packet, and where the window is about to close. A NAK
 // sets it on the first packet that is repeated.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req

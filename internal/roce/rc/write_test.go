@@ -16,6 +16,16 @@ import (
 
 func newRC(c roce.Config) roce.Machine { return rc.New(c) }
 
+// wideRC is a queue pair whose first window is wider than what most tests post.
+type wideRC struct{ *rc.QP }
+
+func newWideRC(c roce.Config) roce.Machine { return wideRC{rc.New(c)} }
+
+func (q wideRC) Modify(now monotime.Time, a *ib.QPAttr, m ib.QPAttrMask, p *roce.Path) {
+	q.QP.Modify(now, a, m, p)
+	q.Widen()
+}
+
 func attr(f func(*ib.QPAttr)) func(*script.Setup) {
 	return func(s *script.Setup) { f(&s.Attr) }
 }
@@ -141,7 +151,7 @@ func TestWriteUnderFaults(t *testing.T) {
 	}
 	for name, f := range story {
 		t.Run(name, func(t *testing.T) {
-			s := script.New(t, newRC)
+			s := script.New(t, newWideRC)
 			s.Post(script.Write(4096))
 			s.WantDrain("four packets", 4)
 			f(s)
@@ -183,6 +193,7 @@ func TestPSNWraps(t *testing.T) {
 // packets of a stream.
 func TestAckReq(t *testing.T) {
 	s := script.New(t, newRC)
+	s.Machine.(*rc.QP).Settle()
 	s.Post(script.Send(10), script.Send(10), script.Send(10))
 	p := s.WantDrain("three SENDs", 3)
 	if p[0].AckReq || p[1].AckReq || !p[2].AckReq {
