@@ -246,6 +246,9 @@ func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
 			d.probe = 0
 		}
 		d.probe = max(min(2*d.probe, w.bytes/16), probe)
+		if w.exceeds(d.product()) {
+			d.probe = 0
+		}
 		d.probeEnd = now.Add(w.RTT.Smoothed)
 	}
 	return int(float64(n) * float64(d.probe) / float64(w.bytes))

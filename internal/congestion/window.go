@@ -76,6 +76,7 @@ type Window struct {
 	queued    bool                 // the newest round trip shows a queue
 	trips     [4]monotime.Duration // the newest without a loss
 	train     train
+	missing   float64 // the part of the newest round trip that was lost
 	algorithm algorithm
 }
 
@@ -158,6 +159,7 @@ func (w *Window) Lost(now monotime.Time, least int) {
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path. A queue says that the window fills it.
 func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
+	w.missing = float64(lost) / float64(max(all, 1))
 	switch {
 	case lost <= tolerated:
 		return false
@@ -169,6 +171,12 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 		return false
 	}
 	return true
+}
+
+// exceeds reports whether the window is more than a product, and more than chance explains: what
+// it lost would have been carried, too.
+func (w *Window) exceeds(product int) bool {
+	return float64(w.bytes)*(1-w.missing) > float64(product)*(1+1.0/partsOfExcess)
 }
 
 // queues reports whether the newest round trips show a queue. One alone may be long by jitter.
@@ -186,6 +194,9 @@ const (
 	LossTolerance   = 8
 	queuedTolerance = 50
 )
+
+// partsOfExcess TODO
+const partsOfExcess = 32
 
 // Starts reports whether the first slow start goes on: few packets are not to end it by chance.
 func (w *Window) Starts() bool { return w.algorithm.starts() }
