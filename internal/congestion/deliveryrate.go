@@ -202,6 +202,8 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 		if e := d.estimate(w); e > 0 && d.lossless {
 			w.bytes = max(min(w.bytes, e), w.bytes-n)
 		}
+	case w.competes() && !d.marks.reacted:
+		w.bytes += d.growth(w, now, n)
 	case w.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.carried():
 		w.bytes += n / 8

@@ -161,6 +161,8 @@ func (w *Window) Lost(now monotime.Time, least int) {
 func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
 	w.missing = float64(lost) / float64(max(all, 1))
 	switch {
+	case lost > 0 && w.competes():
+		w.Lost(now, max(least, w.bytes/10*7))
 	case lost <= tolerated:
 		return false
 	case tolerated == 0, lost*LossTolerance > all:
@@ -194,6 +196,14 @@ const (
 	LossTolerance   = 8
 	queuedTolerance = 50
 )
+
+// competes reports whether the newest round trips show a queue as long as the path: others fill the
+// buffer until something is lost.
+func (w *Window) competes() bool {
+	return w.Long() && slices.Min(w.trips[:]) > competingTrips*w.RTT.Shortest
+}
+
+const competingTrips = 4
 
 // partsOfExcess TODO
 const partsOfExcess = 32
