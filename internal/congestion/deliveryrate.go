@@ -207,6 +207,8 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	case w.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.carried():
 		w.bytes += n / 8
+	case w.Long() && !d.marks.reacted && w.exceeds():
+		d.calm, d.probe = 0, 0
 	case vast(w) && !d.marks.reacted: // all that the path carried is in use
 		w.bytes += d.probing(w, now, n)
 	case w.Long() && !d.marks.reacted:
@@ -248,9 +250,6 @@ func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
 			d.probe = 0
 		}
 		d.probe = max(min(2*d.probe, w.bytes/16), probe)
-		if w.exceeds(d.product()) {
-			d.probe = 0
-		}
 		d.probeEnd = now.Add(w.RTT.Smoothed)
 	}
 	return int(float64(n) * float64(d.probe) / float64(w.bytes))

@@ -57,6 +57,8 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
+	// product returns the product of bandwidth and delay, 0 while it is not known.
+	product() int
 	// starts reports whether nothing was lost or marked yet.
 	starts() bool
 }
@@ -175,15 +177,18 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	return true
 }
 
-// exceeds reports whether the window is more than a product, and more than chance explains: what
-// it lost would have been carried, too.
-func (w *Window) exceeds(product int) bool {
-	return float64(w.bytes)*(1-w.missing) > float64(product)*(1+1.0/partsOfExcess)
+// exceeds reports whether the window is more than the path carried of late, even without the part
+// that was lost.
+func (w *Window) exceeds() bool {
+	return float64(w.bytes)*(1-w.missing) > float64(w.algorithm.product())*(1+1.0/partsOfExcess)
 }
 
 // queues reports whether the newest round trips show a queue. One alone may be long by jitter.
 func (w *Window) queues() bool {
-	least := w.RTT.Shortest + min(w.RTT.Shortest/(2*queueShare), maxQueue) + w.RTT.Variation
+	least := w.RTT.Shortest + w.RTT.Variation
+	if !w.exceeds() {
+		least += min(w.RTT.Shortest/(2*queueShare), maxQueue)
+	}
 	return w.Long() && w.RTT.Variation <= w.RTT.Shortest/8 && slices.Min(w.trips[:]) > least
 }
 
