@@ -2,7 +2,11 @@
 
 package congestion
 
-import "verbena/internal/monotime"
+import (
+	"slices"
+
+	"verbena/internal/monotime"
+)
 
 // Window bounds, in bytes. Slow start reaches Ordinary without asking whether there is a queue:
 // that much fits a socket of ordinary size (net.core.rmem_max of 212,992) in segmented bursts. Free
@@ -98,7 +102,7 @@ func (d *deliveryRate) product() int { return max(d.largest, d.before) }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
 	if undisturbed {
-		w.queued = w.Long() && took > w.RTT.Shortest+min(w.RTT.Shortest/queueShare, maxQueue)
+		w.queued = w.Long() && took > d.queueLimit(w)
 		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
 		d.largest = max(d.largest, int(float64(bytes)*float64(w.RTT.Shortest)/float64(took)))
 		d.age()
@@ -110,6 +114,11 @@ func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undi
 		d.threshold = min(d.threshold, e)
 	}
 	d.pace(w)
+}
+
+// queueLimit returns the round trip beyond which there is a queue.
+func (d *deliveryRate) queueLimit(w *Window) monotime.Duration {
+	return w.RTT.Shortest + min(w.RTT.Shortest/queueShare, maxQueue)
 }
 
 // age forgets the period before when this one is over.
@@ -136,8 +145,13 @@ func (d *deliveryRate) startsSlowly(w *Window) bool {
 	if w.bytes < d.threshold {
 		return true
 	}
-	e := d.estimate(w)
-	return d.lossless && w.Long() && !w.queued && (e == 0 || w.bytes < e)
+	if !d.lossless || !w.Long() {
+		return false
+	}
+	if e := d.estimate(w); e > 0 {
+		return w.bytes < e && slices.Min(w.trips[:]) <= d.queueLimit(w)
+	}
+	return !w.queued
 }
 
 // estimate returns the product of bandwidth and delay by the train of a long path, 0 if it is not
