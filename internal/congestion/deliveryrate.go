@@ -167,6 +167,10 @@ func (d *deliveryRate) estimate(w *Window) int {
 	return e
 }
 
+// farBelow reports whether the window is less than a quarter of the estimate. It trebles there in a
+// round trip.
+func (d *deliveryRate) farBelow(w *Window) bool { return d.lossless && w.bytes < d.estimate(w)/4 }
+
 func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
 	if !w.marked && (w.queued || !w.Long()) { // this queue is not marked
 		d.marks.reacted = false
@@ -211,6 +215,9 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	case d.startsSlowly(w):
 		if now.Before(d.marks.roundEnd) {
 			n /= 4 // a round trip with a mark
+		}
+		if d.farBelow(w) {
+			n *= 2
 		}
 		w.bytes += n
 		if e := d.estimate(w); e > 0 && d.lossless {
@@ -318,6 +325,9 @@ func (d *deliveryRate) pace(w *Window) {
 	case !w.Long():
 	case d.startsSlowly(w):
 		w.paceTime = w.RTT.Smoothed / 2
+		if d.farBelow(w) {
+			w.paceTime = w.RTT.Smoothed / 3
+		}
 		if e := d.estimate(w); d.lossless && w.bytes > e/2 && w.bytes < e {
 			w.paceTime = monotime.Duration(float64(w.RTT.Smoothed) * float64(w.bytes) / float64(e))
 		}
