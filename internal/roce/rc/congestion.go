@@ -69,15 +69,24 @@ func (q *QP) sendCNP(b *roce.Burst) {
 }
 
 // acksPerWindow is how many acknowledgements are asked for in a window at least. The window and the
-// time-outs depend on them, and the last packet of a window may be lost.
-const acksPerWindow = 8
+// time-outs depend on them, and the last packet of a window may be lost. On a long path a window is
+// held at what the path carries: it is to hold little more for packets that wait for the next
+// acknowledgement.
+const (
+	acksPerWindow     = 8
+	acksPerLongWindow = 32
+)
 
 // ackEvery returns after how many packets to ask for an acknowledgement, 0 for each. Where packets
 // are paced it is asked for eight times a round trip at least, or once a millisecond: DCQCN may let
 // out much less than the window in that time.
 func (q *QP) ackEvery() int {
 	l := &q.req.loss
-	most := min(ackEvery, q.windowPackets()/acksPerWindow)
+	parts := acksPerWindow
+	if l.Long() {
+		parts = acksPerLongWindow
+	}
+	most := min(ackEvery, q.windowPackets()/parts)
 	if rate := l.Rate(); rate > 0 {
 		every := max(limitedAck, l.RTT.Smoothed/8)
 		most = min(most, int(rate*every.Seconds())/q.MTU)
