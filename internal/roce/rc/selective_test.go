@@ -514,6 +514,7 @@ func TestRepeatedInVain(t *testing.T) {
 	s.Post(script.Write(20 * 1024))
 	s.Advance(monotime.Millisecond)
 	s.WantDrain("sent", 20)
+	s.Advance(7 * monotime.Millisecond)
 	s.Recv(sack(psn+5, gap(psn+1, psn+2)))
 	s.WantDrain("at once", 2)
 	s.Advance(monotime.Millisecond)
