@@ -180,7 +180,8 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 // exceeds reports whether the window is more than the path carried of late, even without the part
 // that was lost.
 func (w *Window) exceeds() bool {
-	return float64(w.bytes)*(1-w.missing) > float64(w.algorithm.product())*(1+1.0/partsOfExcess)
+	return float64(w.bytes)*(1-w.missing) > float64(w.algorithm.product())*(1+1.0/partsOfExcess+
+		4*float64(w.RTT.Variation)/float64(max(w.RTT.Shortest, 1)))
 }
 
 // queues reports whether the newest round trips show a queue. One alone may be long by jitter.
