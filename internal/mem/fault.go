@@ -54,6 +54,16 @@ func Copy(dst, src []byte) (ok bool) {
 	return true
 }
 
+// copyEach fills dst with pieces of src, each so many bytes long and stride apart. It returns false,
+// after some of the bytes, if the memory of either has gone.
+func copyEach(dst, src []byte, each, stride int) (ok bool) {
+	defer caught(debug.SetPanicOnFault(true), &ok)
+	for i := 0; i*each < len(dst); i++ {
+		copy(dst[i*each:(i+1)*each], src[i*stride:])
+	}
+	return true
+}
+
 // Try calls touch, which reads or writes memory that may have gone: false if so.
 func Try(touch func()) (ok bool) {
 	defer caught(debug.SetPanicOnFault(true), &ok)

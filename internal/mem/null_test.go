@@ -29,6 +29,11 @@ func TestNullRegionHasEveryAddress(t *testing.T) {
 		if v, ok := tab.PutLocal(&last, pd1, sge, ones); v != ib.VendorNone || !ok {
 			t.Errorf("writing 64 bytes at %#x: %v, %v", addr, v, ok)
 		}
+		if s, _ := tab.Local(pd1, sge, ib.AccessLocalWrite); s.CopyInEach(ones, 16, 16, 4) != 4 {
+			t.Errorf("64 bytes at %#x are not taken in pieces", addr)
+		} else {
+			s.Release()
+		}
 		copy(got, ones)
 		if v, ok := tab.GetLocal(&last, pd1, sge, got); v != ib.VendorNone || !ok || !bytes.Equal(got, make([]byte, 64)) {
 			t.Errorf("reading 64 bytes at %#x: %v, %v, %x", addr, v, ok, got)

@@ -57,6 +57,20 @@ func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 	return ok
 }
 
+// CopyInEach writes n pieces of src, each so many bytes long and stride apart, one after the other
+// from the start of the span. It returns how many it wrote before one that CopyIn does not.
+func (s *Span) CopyInEach(src []byte, each, stride, n int) int {
+	if !s.pieces() && !s.Null() && copyEach(s.mem[:n*each], src, each, stride) {
+		return n
+	}
+	for i := range n {
+		if !s.CopyIn(i*each, src[i*stride:i*stride+each]) {
+			return i
+		}
+	}
+	return n
+}
+
 // CopyOut reads len(dst) bytes from offset off. It returns false if the memory
 // is not mapped any more.
 func (s *Span) CopyOut(off int, dst []byte) (ok bool) { return s.out(off, dst, false) }

@@ -33,6 +33,17 @@ func TestSpanPieces(t *testing.T) {
 			if got := bytes.Join(segs, nil); !bytes.Equal(got, flat) {
 				t.Fatalf("after writing %d bytes at %d:\n%x, want\n%x", n, off, got, flat)
 			}
+			if each := 1 + rng.IntN(4); n >= each {
+				k, stride := n/each, each+rng.IntN(3)
+				src := make([]byte, k*stride)
+				for i := range k {
+					copy(src[i*stride:], flat[off+i*each:off+(i+1)*each])
+				}
+				if s.CopyIn(0, make([]byte, n-n%each)); s.CopyInEach(src, each, stride, k) != k ||
+					!bytes.Equal(bytes.Join(segs, nil), flat) {
+					t.Fatalf("%d pieces of %d bytes, %d apart, at %d", k, each, stride, off)
+				}
+			}
 			got := make([]byte, n-cut)
 			s.CopyOut(cut, got)
 			if !bytes.Equal(got, flat[off+cut:off+n]) {

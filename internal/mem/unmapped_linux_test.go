@@ -43,6 +43,17 @@ func TestUnmappedTarget(t *testing.T) {
 		if !bytes.Equal(b[page/2:page], want[:page/2]) || !bytes.Equal(b[2*page:2*page+page/2], want[:page/2]) || b[page/2-1] != 0 || b[2*page+page/2] != 0 {
 			t.Errorf("%s: what is mapped has not what was written", name)
 		}
+		was = Unplaced()
+		each := make([]byte, 2*page)
+		for i := range each {
+			each[i] = byte(i >> 8)
+		}
+		if s.CopyInEach(each, page/4, page/4, 8) != 8 || Unplaced()-was != uint64(page) {
+			t.Errorf("%s: %d bytes of pieces counted, want %d", name, Unplaced()-was, page)
+		}
+		if !bytes.Equal(b[page/2:page], each[:page/2]) || !bytes.Equal(b[2*page:2*page+page/2], each[3*page/2:]) {
+			t.Errorf("%s: what is mapped has not the pieces that were written", name)
+		}
 		if s.CopyOut(0, make([]byte, 2*page)) {
 			t.Errorf("%s: read", name)
 		}

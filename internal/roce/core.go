@@ -124,6 +124,19 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service, expected bool) boo
 	return false
 }
 
+// AdmitRun is Admit for n packets of a run, p the first. It reports false, and counts nothing, if
+// Admit might not pass all of them without a further effect.
+func (q *Core) AdmitRun(p *wire.Packet, m *Meta, s wire.Service) bool {
+	return p.Info.Service == s && q.State() >= ib.QPRTR && q.State() != ib.QPErr && !m.CE() &&
+		!m.Long && q.Path.reaches(m) && p.PKey.Matches(ib.DefaultPKey) && !q.MayMigrate()
+}
+
+// AdmittedRun counts n packets of a run that AdmitRun let pass.
+func (q *Core) AdmittedRun(p *wire.Packet, n int) {
+	q.Count[RcvdPackets] += uint64(n)
+	q.Count[RcvdBytes] += uint64(n * len(p.Payload))
+}
+
 // Violation notes a packet with a wrong Q_Key or else a wrong P_Key.
 func (q *Core) Violation(qkey bool) {
 	if q.OnViolation != nil {

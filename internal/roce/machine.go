@@ -36,6 +36,9 @@ type Machine interface {
 // peer's process lives.
 type Acknowledged interface {
 	Machine
+	// HandleRun takes a run whose ICRCs are right, as HandleInput takes its packets one by one. p is
+	// the first one, and is written to.
+	HandleRun(now monotime.Time, p *wire.Packet, m *Meta, run Run)
 	// ACKTimer returns when HandleTimeout will act on an acknowledgement that has not
 	// come, Never if none is waited for.
 	ACKTimer() monotime.Time

@@ -11,7 +11,23 @@ import (
 )
 
 // A run is several datagrams of one message, which differ in their PSNs and payload. Most of a long
-// message's are in runs: their memory is looked up once.
+// message's are in runs: their memory is looked up once, by the sender and by the receiver.
+
+// Run represents a run that has come. Its datagrams lie one after the other, with so many bytes
+// each. They have a BTH as their only header, no pad, consecutive PSNs, and else the same BTH.
+type Run struct {
+	Data  []byte
+	Bytes int
+}
+
+// Len returns the number of datagrams.
+func (r Run) Len() int { return len(r.Data) / r.Bytes }
+
+// Datagram returns datagram i, 0 <= i < Len.
+func (r Run) Datagram(i int) []byte { return r.Data[i*r.Bytes : (i+1)*r.Bytes] }
+
+// First returns the first n datagrams.
+func (r Run) First(n int) Run { return Run{Data: r.Data[:n*r.Bytes], Bytes: r.Bytes} }
 
 // RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
 // multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in this turn:

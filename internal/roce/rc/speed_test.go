@@ -3,9 +3,9 @@
 package rc_test
 
 import (
-	"testing"
-
+	"fmt"
 	"net/netip"
+	"testing"
 
 	"verbena/ib"
 	"verbena/internal/mem"
@@ -23,6 +23,8 @@ type wired struct {
 	burst *roce.Burst
 	flat  []byte
 	now   monotime.Time
+	cut   uint32 // bytes of the first entry of a list; 0: there is one entry
+	runs  bool   // packets are taken in runs, as a port takes them
 }
 
 type end struct {
@@ -31,6 +33,7 @@ type end struct {
 	rq  *queue.RecvQueue
 	cq  *queue.CQ
 	buf []byte
+	mem *mem.Table
 	mr  *mem.Region
 }
 
@@ -47,7 +50,7 @@ func newWired(tb testing.TB, mtu ib.MTU) *wired {
 	for i := range ends {
 		seed := uint32(i)
 		t := mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })
-		e := &end{sq: queue.NewSendQueue(128, 4, 64), rq: queue.NewRecvQueue(128, 4), cq: queue.NewCQ(512), buf: make([]byte, speedBuf)}
+		e := &end{mem: t, sq: queue.NewSendQueue(128, 4, 64), rq: queue.NewRecvQueue(128, 4), cq: queue.NewCQ(512), buf: make([]byte, speedBuf)}
 		var err error
 		if e.mr, err = t.Register(speedPD, e.buf, speedVA, ib.AccessLocalWrite|ib.AccessRemote); err != nil {
 			tb.Fatal(err)
@@ -90,13 +93,25 @@ func (w *wired) carry(from, to *end) bool {
 		}
 		path := w.burst.Path()
 		meta := roce.Meta{Src: path.Src, Dst: path.Dst, SrcPort: path.SrcPort}
-		for i, b := 0, w.flat; len(b) > 0; i++ {
-			n := min(len(b), w.burst.SegmentBytes())
+		size := w.burst.SegmentBytes()
+		for i, b := 0, w.flat; len(b) > 0; {
+			n := min(len(b), size)
 			if p.Parse(b[:n]) != wire.WellFormed || !path.Pseudo.VerifyWithID(b[:n], uint16(i)) {
 				panic("bad packet")
 			}
-			to.qp.HandleInput(w.now, &p, &meta)
-			b = b[n:]
+			k := 1
+			for w.runs && p.Info.Middle && len(b) >= (k+1)*n && wire.Follows(b[k*n:], b[(k-1)*n:]) {
+				if !path.Pseudo.VerifyWithID(b[k*n:(k+1)*n], uint16(i+k)) {
+					panic("bad packet in a run")
+				}
+				k++
+			}
+			if k > 1 {
+				to.qp.HandleRun(w.now, &p, &meta, roce.Run{Data: b[:k*n], Bytes: n})
+			} else {
+				to.qp.HandleInput(w.now, &p, &meta)
+			}
+			b, i = b[k*n:], i+k
 		}
 		w.burst.Reset()
 	}
@@ -115,9 +130,21 @@ func (w *wired) post(op ib.WROpcode, n uint32) {
 		panic("full")
 	}
 	s.Opcode, s.Length, s.Flags = op, n, ib.SendSignaled
-	s.SGE = append(s.SGE, ib.SGE{Addr: speedVA, Length: n, LKey: w.a.mr.LKey()})
+	s.SGE = w.list(s.SGE, w.a, n)
 	s.RemoteAddr, s.RKey = speedVA, w.b.mr.RKey()
 	w.a.sq.Commit()
+}
+
+// list appends n bytes of an end's memory.
+func (w *wired) list(l []ib.SGE, e *end, n uint32) []ib.SGE {
+	g := ib.SGE{Addr: speedVA, Length: n, LKey: e.mr.LKey()}
+	if w.cut == 0 || w.cut >= n {
+		return append(l, g)
+	}
+	first := g
+	first.Length = w.cut
+	g.Addr, g.Length = g.Addr+uint64(w.cut), n-w.cut
+	return append(l, first, g)
 }
 
 func (w *wired) postRecv(n uint32) {
@@ -125,7 +152,7 @@ func (w *wired) postRecv(n uint32) {
 	if !ok {
 		panic("full")
 	}
-	r.SGE, r.Length = append(r.SGE, ib.SGE{Addr: speedVA, Length: n, LKey: w.b.mr.LKey()}), n
+	r.SGE, r.Length = w.list(r.SGE, w.b, n), n
 	w.b.rq.Commit()
 }
 
@@ -146,7 +173,14 @@ func (w *wired) once(op ib.WROpcode, n uint32) {
 
 // TestNoAllocations: nothing from posting to polling allocates, on either side.
 func TestNoAllocations(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		noAllocations(t, runs)
+	}
+}
+
+func noAllocations(t *testing.T, runs bool) {
 	w := newWired(t, ib.MTU1024)
+	w.runs = runs
 	for name, c := range map[string]struct {
 		op ib.WROpcode
 		n  uint32
@@ -170,6 +204,22 @@ func benchmark(b *testing.B, op ib.WROpcode, n uint32, mtu ib.MTU) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.once(op, n)
+	}
+}
+
+// BenchmarkTake has a receiver take messages of 64 KiB: their packets one by one, or in runs.
+func BenchmarkTake(b *testing.B) {
+	for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRSend, ib.WRRDMARead} {
+		for _, runs := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%v/runs=%v", op, runs), func(b *testing.B) {
+				w := newWired(b, ib.MTU1024)
+				w.runs = runs
+				b.ReportAllocs()
+				for b.Loop() {
+					w.once(op, 64<<10)
+				}
+			})
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
+	"verbena/internal/sys/udp"
 	"verbena/internal/testkit/rig"
 	wire "verbena/internal/wire/roce"
 )
@@ -199,7 +200,8 @@ func FuzzDatagram(f *testing.F) {
 		port.meta = roce.Meta{Src: peer, Dst: n.Addr, SrcPort: 50000}
 		before := total(n)
 		now := monotime.Now()
-		if c := port.datagram(&engine.Joint{Now: now}, fl, pseudo.Seal(b, 0), 0, nil); c != nil {
+		m := &udp.Message{Data: pseudo.Seal(b, 0)}
+		if c, _ := port.datagram(&engine.Joint{Now: now}, fl, m, 0, nil); c != nil {
 			c.PumpUnlock(now)
 		}
 		if total(n) == before {

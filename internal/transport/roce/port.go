@@ -118,55 +118,88 @@ func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 		}
 		f := p.flow(m)
 		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
-		for j := range m.Segments() {
-			cur = p.datagram(send, f, m.Segment(j), m.ID+uint16(j), cur)
+		for j, n := 0, 0; j < m.Segments(); j += n {
+			cur, n = p.datagram(send, f, m, j, cur)
 		}
 	}
 	return n, cur
 }
 
-// datagram checks one datagram and gives it to its connection, which it
-// returns locked.
-func (p *Port) datagram(send *engine.Joint, f *flow, b []byte, id uint16, cur *Conn) *Conn {
-	w := &p.roce.count
+// datagram checks datagram j of a message and gives it to its connection, which it returns locked.
+// If a run starts there it takes all of that. It returns the number of datagrams taken.
+func (p *Port) datagram(send *engine.Joint, f *flow, m *udp.Message, j int, cur *Conn) (*Conn,
+	int) {
+	w, b := &p.roce.count, m.Segment(j)
 	v := p.pkt.Parse(b)
 	if v != wire.WellFormed && v != wire.BadOpcode {
 		w.malformed[v].Add(1)
-		return cur
+		return cur, 1
 	}
-	if !p.verify(f, b, id) {
+	id, ok := p.verify(f, b, m.ID+uint16(j))
+	if !ok {
 		w.badICRC.Add(1)
-		return cur
+		return cur, 1
 	}
 	if v != wire.WellFormed {
 		w.malformed[v].Add(1)
 	}
-	q := p.pkt.DestQP
-	if cur == nil || cur.QPN() != q {
+	if q := p.pkt.DestQP; cur == nil || cur.QPN() != q {
 		if cur != nil {
 			p.leaveUnlock(cur, send)
 		}
-		cur = nil
-		if q == ib.QP1 {
-			p.roce.gsi.mu.Lock()
-			handler := p.roce.gsi.handler
-			p.roce.gsi.mu.Unlock()
-			p.roce.management(&p.pkt, &p.meta, handler)
-			return nil
-		}
-		if q == ib.QPMulticast {
-			if !p.roce.groups.deliver(send.Now, p.group, &p.pkt, &p.meta) {
-				w.unknownQP.Add(1)
-			}
-			return nil
-		}
-		if cur = p.roce.lock(q); cur == nil {
-			return nil
+		if cur = p.connection(send.Now, q); cur == nil {
+			return nil, 1
 		}
 	}
-	cur.packets.HandleInput(send.Now, &p.pkt, &p.meta)
-	cur.noteMessage(p.pkt.Info, len(b))
-	return cur
+	place, n := p.pkt.Info, 1
+	if place.Middle && p.pkt.Pad == 0 && cur.acked != nil {
+		n = p.run(f, m, j, id)
+	}
+	if n > 1 {
+		run := roce.Run{Data: m.Data[j*len(b) : (j+n)*len(b)], Bytes: len(b)}
+		cur.acked.HandleRun(send.Now, &p.pkt, &p.meta, run)
+	} else {
+		cur.packets.HandleInput(send.Now, &p.pkt, &p.meta)
+	}
+	cur.noteMessage(place, n*len(b))
+	return cur, n
+}
+
+// connection returns the connection that the packet is for, locked. A packet without one it counts,
+// or gives to its service.
+func (p *Port) connection(now monotime.Time, q ib.QPN) *Conn {
+	switch q {
+	case ib.QP1:
+		p.roce.gsi.mu.Lock()
+		handler := p.roce.gsi.handler
+		p.roce.gsi.mu.Unlock()
+		p.roce.management(&p.pkt, &p.meta, handler)
+		return nil
+	case ib.QPMulticast:
+		if !p.roce.groups.deliver(now, p.group, &p.pkt, &p.meta) {
+			p.roce.count.unknownQP.Add(1)
+		}
+		return nil
+	}
+	return p.roce.lock(q)
+}
+
+// run returns how many datagrams of a message, from j on, are a run whose ICRCs are right. That of
+// datagram j is, with an identification of id.
+func (p *Port) run(f *flow, m *udp.Message, j int, id uint16) (n int) {
+	before := m.Segment(j)
+	for n = 1; j+n < m.Segments(); n++ {
+		b := m.Segment(j + n)
+		if len(b) != len(before) || !wire.Follows(b, before) ||
+			!f.pseudo.VerifyWithID(b, id+uint16(n)) {
+			break
+		}
+		before = b
+	}
+	if id != m.ID+uint16(j) {
+		p.hint = id + uint16(n)
+	}
+	return n
 }
 
 // noteMessage notes a datagram that came for a connection, by the length of its message.
@@ -242,17 +275,18 @@ func (c *Conn) delayUnlock(now monotime.Time, mayDelayAck bool) bool {
 	return false
 }
 
-// verify checks the ICRC. Verbena sends identification i as segment i of a burst. Other senders
-// count it up, so the one that worked last is tried with the next.
-func (p *Port) verify(f *flow, b []byte, id uint16) bool {
+// verify checks the ICRC, and returns the identification for which it is right. Verbena sends
+// identification i as segment i of a burst. Other senders count it up, so the one that worked last
+// is tried with the next.
+func (p *Port) verify(f *flow, b []byte, id uint16) (right uint16, ok bool) {
 	if f.pseudo.VerifyWithID(b, id) {
-		return true
+		return id, true
 	}
 	got, ok := f.pseudo.Verify(b, p.hint)
 	if ok {
 		p.hint = got + 1
 	}
-	return ok
+	return got, ok
 }
 
 // flow returns the pseudo header of a message's sender.

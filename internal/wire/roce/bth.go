@@ -84,6 +84,15 @@ func (h *BTH) decode(b []byte) {
 	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
 }
 
+// Follows reports whether the BTH at the front of b differs from that of a only in its PSN, which is
+// the next one. Both have a whole BTH.
+func Follows(b, a []byte) bool {
+	_, _ = a[BTHBytes-1], b[BTHBytes-1]
+	x, y := binary.BigEndian.Uint32(a[8:]), binary.BigEndian.Uint32(b[8:])
+	return binary.NativeEndian.Uint64(a) == binary.NativeEndian.Uint64(b) &&
+		y == x&^0xffffff|(x+1)&0xffffff
+}
+
 // Append appends the 12 bytes of h to b.
 func (h BTH) Append(b []byte) []byte {
 	var flags, ecn, ack uint8
