@@ -27,8 +27,8 @@ func (c *Conn) progress() {
 		for i := range n {
 			c.complete(&c.wc[i])
 		}
-		if c.stream.State() == rstream.Connected {
-			c.try(c.postReceives())
+		if c.stream.BySend || c.owed >= len(c.recvs) {
+			c.renewReceives()
 		}
 		if n < len(c.wc) {
 			break
@@ -77,12 +77,20 @@ func (c *Conn) postControl() {
 		c.growReceive()
 	}
 	for !c.gone && c.stream.PollControl(&c.control) {
+		c.renewReceives() // the message may grant them
 		wr := verbs.SendWR{ID: c.control.Sent.ID()}
 		if c.control.HasEntry {
 			wr.Flags, wr.Inline = ib.SendInline, c.control.Entry[:]
 			wr.RemoteAddr, wr.RKey = c.control.To.Addr, c.control.To.Key
 		}
 		c.post(wr, c.control.Message, true)
+	}
+}
+
+// renewReceives posts the receives that messages have taken. The caller holds mu.
+func (c *Conn) renewReceives() {
+	if c.stream.State() == rstream.Connected {
+		c.try(c.postReceives())
 	}
 }
 
