@@ -115,29 +115,31 @@ func (q *QP) quick(wr *SendWR) bool {
 }
 
 // BeginSend locks the queue pair for Send, or fails if it takes no sends. SubmitSends unlocks it.
-func (q *QP) BeginSend() error {
-	err := q.beginSend()
-	if err != nil {
-		q.ctx.logCall("ibv_post_send", err, "qp", q)
-	}
-	return err
-}
+func (q *QP) BeginSend() error { return q.beginSend("ibv_post_send") }
 
-// beginSend is BeginSend without a line in the log.
-func (q *QP) beginSend() error {
+// beginSend is BeginSend of a verb that the log names. It is empty if the caller writes the line.
+func (q *QP) beginSend(verb string) error {
 	if q.target != nil {
-		return invalid("QP", "is XRC_RECV: it has no send queue")
+		return q.refused(verb, invalid("QP", "is XRC_RECV: it has no send queue"))
 	}
 	q.conn.Lock()
 	if q.gone.Load() { // read under the lock, which destroy takes
 		q.conn.Unlock()
-		return invalid("QP", "was destroyed")
+		return q.refused(verb, invalid("QP", "was destroyed"))
 	}
 	if s := q.conn.Machine().State(); s < ib.QPRTS {
 		q.conn.Unlock()
-		return invalid("QP", "is in %v: sends may be posted from RTS on", s)
+		return q.refused(verb, invalid("QP", "is in %v: sends may be posted from RTS on", s))
 	}
 	return nil
+}
+
+// refused writes why the queue pair takes no sends to the log, and returns it.
+func (q *QP) refused(verb string, err error) error {
+	if verb != "" {
+		q.ctx.logCall(verb, err, "qp", q)
+	}
+	return err
 }
 
 // SubmitSends starts the work posted since BeginSend, and unlocks the queue pair.
@@ -348,7 +350,7 @@ func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
 func (q *QP) BindMW(mw *MW, b BindWR) (err error) {
 	defer func() { q.ctx.logCall("ibv_bind_mw", err, "qp", q, "wr_id", b.ID) }()
 	b.MW = mw
-	if err := q.beginSend(); err != nil {
+	if err := q.beginSend(""); err != nil {
 		return err
 	}
 	w, ok := q.sq.Reserve()
