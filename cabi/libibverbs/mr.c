@@ -354,7 +354,7 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 	return 0;
 }
 
-/* The handle stays valid. A region that has windows stays until the context is closed. */
+/* The handle stays valid. A region that has windows, which cannot be ended, is never freed. */
 VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_mr, (struct ibv_mr *ibmr), (ibmr))
 {
 	struct vb_region *region = (struct vb_region *)ibmr;
