@@ -8,11 +8,14 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestKillEndsConnections is TestExitEndsConnections of processes that are killed: the
 // libraries' keeper speaks for them, with no command installed, and they do not see it among
-// their children.
+// their children. Its process group is its own, as terminals signal groups. Its session is theirs,
+// as the scheduler shares processors among sessions.
 func TestKillEndsConnections(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return
@@ -28,7 +31,13 @@ func TestKillEndsConnections(t *testing.T) {
 	const over = "RDMA_CM_EVENT_ESTABLISHED RDMA_CM_EVENT_DISCONNECTED"
 
 	l := start("listen", "192.0.2.1", "killed")
-	c := start("connect", "192.0.2.2", "192.0.2.1", l.line())
+	number := l.line()
+	pid, group, session := keeperOf(l).ids()
+	if ours, err := unix.Getsid(0); err != nil || group != pid || session != ours {
+		t.Errorf("keeper %d is in process group %d and session %d, its programs in %d, %v", pid, group,
+			session, ours, err)
+	}
+	c := start("connect", "192.0.2.2", "192.0.2.1", number)
 	if got := c.rest(); got != over {
 		t.Errorf("the peer of a listener says %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,25 @@ func keeperOf(p *alone) process {
 	}
 	p.t.Fatalf("%v has no keeper", p.cmd.Args)
 	return process{}
+}
+
+// ids returns its number, and those of its process group and session.
+func (p process) ids() (pid, group, session int) {
+	p.t.Helper()
+	stat, err := os.ReadFile(filepath.Join(p.dir, "stat"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var state string
+	var parent int
+	at := strings.LastIndexByte(string(stat), ')') + 1
+	if _, err := fmt.Sscan(string(stat[at:]), &state, &parent, &group, &session); err != nil {
+		p.t.Fatal(err)
+	}
+	if pid, err = strconv.Atoi(filepath.Base(p.dir)); err != nil {
+		p.t.Fatal(err)
+	}
+	return pid, group, session
 }
 
 // peakKiB returns the most memory that it ever had.

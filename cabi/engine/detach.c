@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executes a program that has nothing of this process: no parent, terminal, session, environment
- * or handler of signals, and no descriptor but one that it is given. The application finds no
- * unknown child, not even an ended one, and gets no SIGCHLD: the process between ends without a
- * signal (clone(2)), and is waited for by __WCLONE.
+ * Executes a program that has nothing of this process: no parent, process group, environment or
+ * handler of signals, and no descriptor but one that it is given. Only the session is the same, as
+ * in Go (spawn of portshare). The application finds no unknown child, not even an ended one, and
+ * gets no SIGCHLD: the process between ends without a signal (clone(2)), and is waited for by
+ * __WCLONE.
  *
  * Both processes have the memory of this one until the program is executed, as those of
  * posix_spawn(3): nothing of it is copied, and no handler of pthread_atfork(3) runs.
@@ -71,7 +72,7 @@ static int execute(void *arg)
 
 	for (int sig = 1; sig < NSIG; sig++)
 		syscall(SYS_rt_sigaction, sig, usual, NULL, KERNEL_SIGSET_BYTES);
-	syscall(SYS_setsid);
+	syscall(SYS_setpgid, 0, 0);
 	null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	if (null < 0 || syscall(SYS_chdir, "/"))
 		syscall(SYS_exit_group, 127);

@@ -50,8 +50,12 @@ func TestKeeperIsNobodysChild(t *testing.T) {
 			t.Errorf("it is a child of %s", fields[2])
 		}
 	}
-	if sid, err := unix.Getsid(0); err != nil || fields[4] == strconv.Itoa(sid) {
-		t.Errorf("it is in the session of the processes that use it: %s, %v", fields[4], err)
+	// A terminal signals a process group. The scheduler shares processors among sessions.
+	if fields[3] != strconv.Itoa(pid) {
+		t.Errorf("it is in process group %s, not its own", fields[3])
+	}
+	if sid, err := unix.Getsid(0); err != nil || fields[4] != strconv.Itoa(sid) {
+		t.Errorf("it is in session %s, that of the process that started it is %d, %v", fields[4], sid, err)
 	}
 	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
 		t.Errorf("it is in %s, %v", dir, err)

@@ -18,7 +18,7 @@ import (
 )
 
 // StartKeeper starts a process apart that calls Keep for a directory: nobody's child,
-// with no descriptor, terminal or session of this process. It returns before that has begun.
+// with no descriptor of this process. It returns before that has begun.
 // The error says that none will begin, for example because the command is older.
 // The C ABI, whose program must not find a child, has one of its own; set it before Join.
 var StartKeeper = func(dir string) error {
@@ -48,7 +48,9 @@ var KeeperPath = func() (string, error) {
 	return exec.LookPath("verbena")
 }
 
-// spawn executes a command in a session of its own, with nothing of this process.
+// spawn executes a command in a process group of its own, with no descriptor of this process. The
+// command stays in the session: Linux may share the processors among sessions (autogroup), and then
+// let one that polls starve the others for seconds.
 func spawn(path string, args ...string) (pid int, err error) {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -58,7 +60,7 @@ func spawn(path string, args ...string) (pid int, err error) {
 	fd := uintptr(null)
 	return syscall.ForkExec(path, append([]string{path}, args...), &syscall.ProcAttr{
 		Dir: "/", Env: []string{}, Files: []uintptr{fd, fd, fd},
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
 
