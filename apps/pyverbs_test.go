@@ -18,7 +18,6 @@ var lacked = regexp.MustCompile(`^(` + strings.Join([]string{
 	`Can not run the test over non (MLX5|EFA) device`, `Could not open mlx5 context.*`, `Converting timestamp to nanoseconds is not supported`, // their drivers' own functions
 	`Allocating dmabuf is not supported.*`,
 	`Create QP type 8 is not supported`, `Create Raw Packet QP.* is not supported`,
-	`Extended CQ is not supported`,                                                                                             // of tag matching
 	`There are no huge pages.*`, `cuda-python .* must be installed to run CUDA tests`, `PCI device must be passed by the user`, // the machine's
 }, "|") + `)$`)
 
@@ -27,8 +26,8 @@ var skipped = regexp.MustCompile(`\.\.\. skipped ['"](.*)['"]`)
 var pyverbs = []exchange{
 	{program: "pyverbs", label: "its own tests", client: "sh " + file("pyverbs.sh") + " $DEV", says: []string{`Ran 2\d\d tests`, `(?m)^OK`}, limit: 3 * limit,
 		check: onlyLacked,
-		partly: "118 of its 273 tests skip themselves: 97 for functions of mlx5 and EFA; 21 for the memory of a GPU, " +
-			"huge pages, tag matching or a PCI device that the user names"},
+		partly: "114 of its 273 tests skip themselves: 97 for functions of mlx5 and EFA; 17 for the memory of a GPU, " +
+			"huge pages or a PCI device that the user names"},
 }
 
 // onlyLacked wants that nothing was skipped for a reason that we do not know.

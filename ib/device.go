@@ -98,6 +98,7 @@ type DeviceAttr struct {
 	PacketPacing            PacketPacingCaps
 	RSS                     RSSCaps
 	MaxWQTypeRQ             int // work queues
+	TM                      TMCaps
 }
 
 // PacketPacingCaps has the bounds of QPAttr.RateLimit, in kbit/s, and the queue pairs that have

@@ -74,13 +74,19 @@ const (
 	WCRegMR           WCOpcode = 64
 	WCRecv            WCOpcode = 128
 	WCRecvRDMAWithImm WCOpcode = 129
+	WCTMAdd           WCOpcode = 130
+	WCTMDel           WCOpcode = 131
+	WCTMSync          WCOpcode = 132
+	WCTMRecv          WCOpcode = 133 // a message with a tag, whether it matched or not
+	WCTMNoTag         WCOpcode = 134
 )
 
 var wcNames = map[WCOpcode]string{
 	WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
 	WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCTSO: "TSO",
 	WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRegMR: "REG_MR", WCRecv: "RECV",
-	WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM",
+	WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM", WCTMAdd: "TM_ADD", WCTMDel: "TM_DEL",
+	WCTMSync: "TM_SYNC", WCTMRecv: "TM_RECV", WCTMNoTag: "TM_NO_TAG",
 }
 
 func (o WCOpcode) String() string {
@@ -123,6 +129,10 @@ const (
 	WCGRH     WCFlags = 1 << 0 // the first 40 bytes of the receive buffer are the GRH
 	WCWithImm WCFlags = 1 << 1 // ImmData is valid
 	WCWithInv WCFlags = 1 << 3 // InvalidatedRKey is valid
+	// the application is to say how many unexpected messages it has handled
+	WCTMSyncReq   WCFlags = 1 << 4
+	WCTMMatch     WCFlags = 1 << 5 // a tagged receive was found for the message
+	WCTMDataValid WCFlags = 1 << 6 // all of the message's data is there
 )
 
 // WC is a work completion. After an error only WRID, Status, QPN and VendorErr are valid.
@@ -140,6 +150,7 @@ type WC struct {
 	PKeyIndex       uint16
 	SLID            uint16
 	SL              uint8
+	TagHigh         uint32 // of SetTMInfo; read TMInfo
 }
 
 // Err returns nil on success, else an error that names status and vendor code.

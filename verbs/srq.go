@@ -56,3 +56,29 @@ func (s *SRQ) Query() ib.SRQAttr {
 // from then on, and a message that has arrived in part makes no completion. Errors: EBUSY while
 // a queue pair uses it.
 func (s *SRQ) Destroy() error { return (*core.SRQ)(s).Destroy() }
+
+// CreateTagSRQ creates a shared receive queue that matches tags: ibv_create_srq_ex(3). RC queue
+// pairs of the protection domain can use it. All receives of theirs complete on cq, whatever their
+// QPInitAttr.RecvCQ.
+//
+// Each message to them begins with a header, as in infiniband/tm_types.h. PostOps adds receives for
+// tags; they get the data behind the header. PostRecv posts receives for messages that match no
+// tag; those get the whole message.
+//
+// A rendezvous names memory of its sender. If a queue pair has QPCap.MaxSendWR 0, the device READs
+// that into the tagged receive, and sends a FIN. Else the completion's status is
+// WCTMRndvIncomplete, the receive has the headers, and the application is to READ.
+//
+// Errors: EOPNOTSUPP of devices that do not speak RoCEv2.
+func (p *PD) CreateTagSRQ(attr ib.SRQAttr, tm ib.TMAttr, cq *CQ) (*SRQ, error) {
+	v, err := (*core.PD)(p).CreateTagSRQ(attr, tm, (*core.CQ)(cq), nil)
+	return (*SRQ)(v), err
+}
+
+// PostOps carries out operations on the tagged receives of a queue of CreateTagSRQ, in order, and
+// sets the handles of those that it adds: ibv_post_srq_ops(3). An operation is done when PostOps
+// returns, also if its completion is polled later. Errors: ENOMEM if there are as many tagged
+// receives as the queue takes.
+func (s *SRQ) PostOps(wrs ...ib.TagWR) (posted int, err error) {
+	return (*core.SRQ)(s).PostOps(wrs)
+}

@@ -223,6 +223,14 @@ func vb_srq_query(srq C.vb_handle, attr *C.struct_ibv_srq_attr) C.int {
 	return C.int(errnoOf("ibv_query_srq", srqs.none()))
 }
 
+//export vb_srq_post_ops
+func vb_srq_post_ops(srq C.vb_handle, wr *C.struct_ibv_ops_wr, bad **C.struct_ibv_ops_wr) C.int {
+	if o := srqs.get(handle(srq)); o != nil {
+		return C.int(errnoOf("ibv_post_srq_ops", o.postOps(wr, bad)))
+	}
+	return C.int(errnoOf("ibv_post_srq_ops", srqs.none()))
+}
+
 //export vb_srq_destroy
 func vb_srq_destroy(srq C.vb_handle) C.int {
 	if o := srqs.get(handle(srq)); o != nil {

@@ -35,16 +35,20 @@ func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*core.SRQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	if init.xrcd == 0 {
+	if init.cq == 0 {
 		return p.verbs.CreateSRQ(attr, posted)
-	}
-	x := xrcds.get(handle(init.xrcd))
-	if x == nil {
-		return nil, xrcds.none()
 	}
 	cq, err := cqOf(init.cq)
 	if err != nil {
 		return nil, err
+	}
+	if init.xrcd == 0 {
+		tm := ib.TMAttr{MaxNumTags: uint32(init.max_num_tags), MaxOps: uint32(init.max_ops)}
+		return p.verbs.CreateTagSRQ(attr, tm, cq, posted)
+	}
+	x := xrcds.get(handle(init.xrcd))
+	if x == nil {
+		return nil, xrcds.none()
 	}
 	return p.verbs.CreateXRCSRQ(attr, x.verbs, cq, posted)
 }

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-_Static_assert(VB_ENGINE_VERSION == 0x22240ba7u, "go generate ./cabi/gen");
+_Static_assert(VB_ENGINE_VERSION == 0x6f45bbu, "go generate ./cabi/gen");
 _Static_assert(sizeof(void *) == 8, "64-bit only");
 
 #define SAME(type, member, at, size, name) \
@@ -53,6 +53,7 @@ SAME(struct vb_wc, src_qp, 32, 4, "ib.WC.SrcQP");
 SAME(struct vb_wc, pkey_index, 36, 2, "ib.WC.PKeyIndex");
 SAME(struct vb_wc, slid, 38, 2, "ib.WC.SLID");
 SAME(struct vb_wc, sl, 40, 1, "ib.WC.SL");
+SAME(struct vb_wc, tag_high, 44, 4, "ib.WC.TagHigh");
 _Static_assert(sizeof(struct vb_wc) == 48, "ib.WC");
 SAME(struct vb_wc_time, device, 0, 8, "ib.WCTime.Device");
 SAME(struct vb_wc_time, wallclock, 8, 8, "ib.WCTime.Wallclock");
@@ -121,6 +122,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.srq_create = vb_srq_create,
 	.srq_modify = vb_srq_modify,
 	.srq_query = vb_srq_query,
+	.srq_post_ops = vb_srq_post_ops,
 	.srq_destroy = vb_srq_destroy,
 	.cntr_create = vb_cntr_create,
 	.cntr_destroy = vb_cntr_destroy,

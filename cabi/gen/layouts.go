@@ -35,7 +35,7 @@ var views = []view{
 	{reflect.TypeFor[ib.SGE](), "struct ibv_sge", "", "addr length lkey"},
 	{reflect.TypeFor[ib.WC](), "struct vb_wc", "",
 		"wr_id status opcode flags vendor_err byte_len imm_data invalidated_rkey qp_num src_qp " +
-			"pkey_index slid sl"},
+			"pkey_index slid sl tag_high"},
 	{reflect.TypeFor[ib.WCTime](), "struct vb_wc_time", "", "device wallclock"},
 	{reflect.TypeFor[queue.Ring](), "struct vb_cq_ring", "", "head tail overrun mask slots"},
 	{reflect.TypeFor[queue.RecvRing](), "struct vb_recv_ring", "", "head tail posting"},

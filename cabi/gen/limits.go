@@ -53,6 +53,7 @@ struct vb_kind {
 	struct ibv_packet_pacing_caps packet_pacing_caps;
 	struct ibv_rss_caps rss_caps;
 	uint32_t max_wq_type_rq;
+	struct ibv_tm_caps tm_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -90,6 +91,8 @@ static const struct vb_kind vb_kinds[] = {
 		fmt.Fprintf(&b, "\t\t.rss_caps = {%#x, %d, %d, %#x, %d},\n\t\t.max_wq_type_rq = %d,\n",
 			uint32(rss.Types), rss.MaxTables, rss.MaxTableSize, uint64(rss.Fields), rss.Function,
 			a.MaxWQTypeRQ)
+		fmt.Fprintf(&b, "\t\t.tm_caps = {%d, %d, %d, %d, %d},\n", a.TM.MaxRndvHdrSize,
+			a.TM.MaxNumTags, a.TM.Flags, a.TM.MaxOps, a.TM.MaxSGE)
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

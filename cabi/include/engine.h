@@ -51,7 +51,8 @@ struct vb_wc {
 	uint16_t pkey_index;
 	uint16_t slid;
 	uint8_t sl;
-	uint8_t pad2[7];
+	uint8_t pad2[3];
+	uint32_t tag_high; /* with IBV_WC_TM_MATCH: see vb_wc_tag */
 };
 _Static_assert(sizeof(struct vb_wc) == 48, "struct vb_wc is laid out as ib.WC");
 
@@ -196,7 +197,8 @@ struct vb_qp_init {
 struct vb_srq_init {
 	struct ibv_srq_attr attr; /* in and out */
 	vb_handle pd;
-	vb_handle xrcd, cq; /* both for an XRC SRQ, else 0 */
+	vb_handle xrcd, cq; /* both for an XRC SRQ, cq for one that matches tags; else 0 */
+	uint32_t max_num_tags, max_ops; /* of one that matches tags, else 0 */
 	vb_cookie cookie;
 	struct vb_recv_memory recv;
 };
@@ -389,6 +391,9 @@ struct vb_engine {
 	int (*srq_modify)(vb_handle srq, struct ibv_srq_attr *attr, int mask, struct ibv_sge *slots,
 			  uint64_t slot_mask); /* ibv_modify_srq */
 	int (*srq_query)(vb_handle srq, struct ibv_srq_attr *attr); /* ibv_query_srq */
+	/* *bad is set on errors. */
+	int (*srq_post_ops)(vb_handle srq, struct ibv_ops_wr *wr,
+			    struct ibv_ops_wr **bad); /* ibv_post_srq_ops */
 	int (*srq_destroy)(vb_handle srq); /* ibv_destroy_srq, ends srq */
 
 	/* -- completion counters ----------------------------------------------- */

@@ -143,6 +143,11 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return ((const struct vb_cq *)cq)->at_time.wallclock;
 }
 
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	vb_wc_tag(at(cq), info);
+}
+
 /* Fields that no queue can be created with. To read them is harmless. */
 static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
@@ -156,11 +161,6 @@ static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
-{
-	(void)cq;
-	*info = (struct ibv_wc_tm_info){0};
-}
 
 /* -- creating --------------------------------------------------------------- */
 
@@ -169,7 +169,7 @@ static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
-	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | VB_WC_TIMES))
+	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO | VB_WC_TIMES))
 		return EOPNOTSUPP;
 	/*
 	 * IGNORE_OVERRUN is refused: a ring that wraps over completions that were not polled cannot be

@@ -22,6 +22,7 @@ struct vb_kind {
 	struct ibv_packet_pacing_caps packet_pacing_caps;
 	struct ibv_rss_caps rss_caps;
 	uint32_t max_wq_type_rq;
+	struct ibv_tm_caps tm_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -44,6 +45,7 @@ static const struct vb_kind vb_kinds[] = {
 		.packet_pacing_caps = {1, 4294967295u, 0x31c},
 		.rss_caps = {0x100, 1048576, 512, 0xff, 1},
 		.max_wq_type_rq = 16368,
+		.tm_caps = {256, 1024, 1, 1024, 32},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -123,6 +125,7 @@ static const struct vb_kind vb_kinds[] = {
 		.packet_pacing_caps = {0, 0u, 0x0},
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
+		.tm_caps = {0, 0, 0, 0, 0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -202,6 +205,7 @@ static const struct vb_kind vb_kinds[] = {
 		.packet_pacing_caps = {0, 0u, 0x0},
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
+		.tm_caps = {0, 0, 0, 0, 0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -281,6 +285,7 @@ static const struct vb_kind vb_kinds[] = {
 		.packet_pacing_caps = {0, 0u, 0x0},
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
+		.tm_caps = {0, 0, 0, 0, 0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

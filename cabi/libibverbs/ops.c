@@ -51,6 +51,7 @@ void vb_fill_ops(struct vb_context *context)
 	v->open_qp = vb_open_qp;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->get_srq_num = vb_get_srq_num;
+	v->post_srq_ops = vb_post_srq_ops;
 	v->open_xrcd = vb_open_xrcd;
 	v->close_xrcd = vb_close_xrcd;
 	v->alloc_td = vb_alloc_td;

@@ -22,14 +22,19 @@ static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr
 	struct vb_srq *srq;
 	int err;
 
-	if (type == IBV_SRQT_XRC) {
-		/* Objects from before and after a fork do not go together. */
-		if (vb_xrcd_of(attr->xrcd)->engine != engine || vb_cq_of(attr->cq)->engine != engine) {
-			errno = EIO;
-			return NULL;
-		}
-		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
+	/* Objects from before and after a fork do not go together. */
+	if ((type == IBV_SRQT_XRC && vb_xrcd_of(attr->xrcd)->engine != engine) ||
+	    (type != IBV_SRQT_BASIC && vb_cq_of(attr->cq)->engine != engine)) {
+		errno = EIO;
+		return NULL;
+	}
+	if (type != IBV_SRQT_BASIC)
 		init.cq = vb_cq_of(attr->cq)->handle;
+	if (type == IBV_SRQT_XRC)
+		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
+	if (type == IBV_SRQT_TM) {
+		init.max_num_tags = attr->tm_cap.max_num_tags;
+		init.max_ops = attr->tm_cap.max_ops;
 	}
 	srq = aligned_alloc(_Alignof(struct vb_srq), sizeof(*srq)); /* the ring needs the alignment */
 	if (!srq)
@@ -84,6 +89,9 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_srq *, ibv_create_srq,
 	return srq;
 }
 
+/* The attributes that not all types have. */
+#define PARTS (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM)
+
 /* Checks the attributes: 0 or an errno, and the type in *type. */
 static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *attr,
 		 enum ibv_srq_type *type)
@@ -91,17 +99,26 @@ static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *att
 	uint32_t mask = attr->comp_mask;
 
 	*type = mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
-	if (*type == IBV_SRQT_TM || (mask & IBV_SRQ_INIT_ATTR_TM) || mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+	if (mask >= IBV_SRQ_INIT_ATTR_RESERVED)
 		return EOPNOTSUPP;
 	if (!(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
 		return EINVAL;
-	if (*type == IBV_SRQT_BASIC)
-		return mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ) ? EINVAL : 0;
-	if (*type != IBV_SRQT_XRC || !(mask & IBV_SRQ_INIT_ATTR_XRCD) || !(mask & IBV_SRQ_INIT_ATTR_CQ))
+	switch (*type) {
+	case IBV_SRQT_BASIC:
+		return mask & PARTS ? EINVAL : 0;
+	case IBV_SRQT_XRC:
+		if ((mask & PARTS) != (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ) || !attr->xrcd ||
+		    attr->xrcd->context != ctx)
+			return EINVAL;
+		break;
+	case IBV_SRQT_TM:
+		if ((mask & PARTS) != (IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ))
+			return EINVAL;
+		break;
+	default:
 		return EINVAL;
-	if (!attr->xrcd || attr->xrcd->context != ctx || !attr->cq || attr->cq->context != ctx)
-		return EINVAL;
-	return 0;
+	}
+	return attr->cq && attr->cq->context == ctx ? 0 : EINVAL;
 }
 
 VB_RETURNS_POINTER(struct ibv_srq *, vb_create_srq_ex,
@@ -126,6 +143,20 @@ VB_RETURNS_ERRNO(vb_get_srq_num, (struct ibv_srq *ibsrq, uint32_t *srq_num), (ib
 		return EOPNOTSUPP;
 	*srq_num = srq->srq_num;
 	return 0;
+}
+
+VB_RETURNS_ERRNO(vb_post_srq_ops,
+	(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad), (ibsrq, wr, bad))
+{
+	struct vb_srq *srq = vb_srq_of(ibsrq);
+	struct ibv_ops_wr *refused = wr;
+	int err;
+
+	vb_order_before(&vb_srq_posts);
+	err = srq->engine->srq_post_ops(srq->handle, wr, &refused);
+	if (err && bad)
+		*bad = refused;
+	return err;
 }
 
 /* Modifies the size. The lock keeps posts away while the engine moves the receives. */

@@ -16,6 +16,16 @@ static inline uint32_t vb_wc_imm(const struct vb_wc *from)
 	return from->flags & IBV_WC_WITH_INV ? from->invalidated_rkey : htobe32(from->imm_data);
 }
 
+/* Reads the tag, which is in the place of fields of datagrams; zero where no tag matched. */
+static inline void vb_wc_tag(const struct vb_wc *from, struct ibv_wc_tm_info *to)
+{
+	*to = (struct ibv_wc_tm_info){0};
+	if (from->opcode != IBV_WC_TM_RECV || !(from->flags & IBV_WC_TM_MATCH))
+		return;
+	to->tag = (uint64_t)from->tag_high << 32 | from->src_qp;
+	to->priv = (uint32_t)from->pkey_index << 16 | from->slid;
+}
+
 static inline void vb_wc_copy(struct ibv_wc *to, const struct vb_wc *from)
 {
 	to->wr_id = from->wr_id;

@@ -50,8 +50,12 @@ func (c *Context) show(d *stats.Device) {
 			Users: users(&q.users)})
 	}
 	for _, s := range srqs {
-		d.SRQs = append(d.SRQs, stats.SRQ{SRQN: s.number, Context: c.number, PDN: uint32(s.pd.num),
-			XRC: s.xrcd != nil, Recvs: s.ring.Len(), Users: users(&s.users)})
+		o := stats.SRQ{SRQN: s.number, Context: c.number, PDN: uint32(s.pd.num),
+			XRC: s.xrcd != nil, TM: s.tags != nil, Recvs: s.ring.Len(), Users: users(&s.users)}
+		if o.TM {
+			o.Tags, _ = s.tags.Len()
+		}
+		d.SRQs = append(d.SRQs, o)
 	}
 	d.Regions += c.keys.Regions(ours, stats.MostRegions, func(n uint32, r *mem.Region) {
 		d.MRs = append(d.MRs, stats.MR{MRN: n, Context: c.number, PDN: uint32(r.PD()),

@@ -119,8 +119,8 @@ func (q *QP) BeginSend() error { return q.beginSend("ibv_post_send") }
 
 // beginSend is BeginSend of a verb that the log names. It is empty if the caller writes the line.
 func (q *QP) beginSend(verb string) error {
-	if q.target != nil {
-		return q.refused(verb, invalid("QP", "is XRC_RECV: it has no send queue"))
+	if q.mute != "" {
+		return q.refused(verb, invalid("QP", "%s", q.mute))
 	}
 	q.conn.Lock()
 	if q.gone.Load() { // read under the lock, which destroy takes

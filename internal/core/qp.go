@@ -45,6 +45,7 @@ type QP struct {
 	init   QPInitAttr
 	conn   *engine.Conn
 	target *xrcTarget // XRC_RECV: the target that it stands for, maybe with others
+	mute   string     // why it takes no sends, "" if it does
 	ops    uint64     // that may be posted: opBits
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
@@ -86,6 +87,9 @@ func (p *PD) CreateQP(attr *QPInitAttr) (q *QP, err error) {
 	}
 	if err := checkInit(p.ctx, attr); err != nil {
 		return nil, err
+	}
+	if attr.SRQ != nil && attr.SRQ.tags != nil && attr.SRQ.pd != p {
+		return nil, invalid("attr.SRQ", "matches tags and is of another protection domain")
 	}
 	return p.newQP(attr)
 }
@@ -147,6 +151,8 @@ func checkSRQ(c *Context, a *QPInitAttr) error {
 		return invalid("attr.SRQ", "is of an XRC domain: XRC_RECV queue pairs take from it")
 	case a.Type == ib.QPTypeUC:
 		return invalid("attr.SRQ", "does not go with UC queue pairs")
+	case a.SRQ.tags != nil && a.Type != ib.QPTypeRC:
+		return invalid("attr.SRQ", "matches tags: only RC queue pairs take from it")
 	}
 	return nil
 }
@@ -211,7 +217,7 @@ func (q *QP) newConn() (*engine.Conn, error) {
 	spec := engine.QPSpec{Type: q.init.Type, Counters: c.counters, OnEvent: q.event,
 		Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf,
 		Device: c.back.handle(), Interface: c.info.Index,
-		Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
+		Lane: q.lane()}
 	return transport.For(c.info.Kind, q.init.Type).NewConn(c.eng, &spec)
 }
 
@@ -242,6 +248,9 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	case a.Type == ib.QPTypeXRCSend:
 	case a.SRQ != nil:
 		cfg.RQ, cfg.SRQ, cfg.SRQPD = a.SRQ.ring, true, a.SRQ.pd.num
+		if q.tags() != nil {
+			q.matchTags(&cfg)
+		}
 	case a.Outside != nil:
 		cfg.RQ, cfg.OnState = a.Outside, func(s ib.QPState) { a.Outside.Let(postingIn(s)) }
 	default:
@@ -450,13 +459,18 @@ func (q *QP) Destroy() (err error) {
 	return nil
 }
 
-// purge removes the queue pair's completions from its completion queues.
+// purge removes the queue pair's completions from its completion queues, but not from that of a
+// shared receive queue: its receives are gone whether or not the queue pair lives.
 func (q *QP) purge() {
 	a := &q.init
-	if a.SendCQ != nil {
+	var kept *CQ
+	if a.SRQ != nil {
+		kept = a.SRQ.cq
+	}
+	if a.SendCQ != nil && a.SendCQ != kept {
 		a.SendCQ.ring.Purge(q.QPN())
 	}
-	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ {
+	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ && a.RecvCQ != kept {
 		a.RecvCQ.ring.Purge(q.QPN())
 	}
 }
@@ -483,7 +497,7 @@ func (q *QP) eachCQ(f func(i int, c *queue.CQ)) {
 	if q.gone.Load() {
 		return
 	}
-	for i, c := range []*CQ{q.init.SendCQ, q.init.RecvCQ} {
+	for i, c := range []*CQ{q.init.SendCQ, q.recvCQ()} {
 		if c != nil {
 			f(i, c.ring)
 		}

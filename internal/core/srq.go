@@ -20,9 +20,10 @@ type SRQ struct {
 	pd   *PD
 	ring *queue.SRQ
 	attr ib.SRQAttr
-	xrcd *XRCD   // nil unless XRC, and so the two below
-	cq   *CQ     // where its receives complete
-	num  ib.SRQN // by which peers name it
+	xrcd *XRCD          // nil unless XRC
+	cq   *CQ            // XRC, tag matching: where its receives complete
+	num  ib.SRQN        // XRC: by which peers name it
+	tags *queue.TagList // nil unless it matches tags
 
 	number uint32       // immutable: of the process
 	users  atomic.Int32 // queue pairs; -1 once destroyed
@@ -33,6 +34,14 @@ type SRQ struct {
 // CreateSRQ creates a shared receive queue: ibv_create_srq(3). The C library posts receives in
 // outside by itself, if that is not nil.
 func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ, err error) {
+	if s, err = p.newSRQ(attr, outside); err == nil {
+		s.enter()
+	}
+	return s, err
+}
+
+// newSRQ is CreateSRQ without enter.
+func (p *PD) newSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ, err error) {
 	defer func() { p.ctx.logCall("ibv_create_srq", err, "max_wr", attr.MaxWR) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
@@ -55,10 +64,14 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ
 		s.ring = queue.NewSRQ(int(attr.MaxWR), int(attr.MaxSGE), onLimit)
 	}
 	s.number = p.ctx.host.numbers.Add(1)
-	p.ctx.mu.Lock()
-	p.ctx.srqs[s] = struct{}{}
-	p.ctx.mu.Unlock()
 	return s, nil
+}
+
+// enter adds the queue to those of its context, for everyone to see.
+func (s *SRQ) enter() {
+	s.pd.ctx.mu.Lock()
+	s.pd.ctx.srqs[s] = struct{}{}
+	s.pd.ctx.mu.Unlock()
 }
 
 // CreateXRCSRQ creates a shared receive queue of an XRC domain: ibv_create_srq_ex(3). outside is
@@ -71,15 +84,15 @@ func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ,
 	case cq == nil || cq.ctx != p.ctx:
 		return nil, invalid("cq", "must be a completion queue of this context")
 	}
-	s, err := p.CreateSRQ(attr, outside)
+	s, err := p.newSRQ(attr, outside)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.makeXRC(xrcd, cq); err != nil {
-		p.ctx.forgetSRQ(s)
 		p.users.Add(-1)
 		return nil, err
 	}
+	s.enter()
 	return s, nil
 }
 
@@ -207,8 +220,12 @@ func (s *SRQ) Destroy() (err error) {
 	if err := retire(&s.users, "SRQ"); err != nil {
 		return err
 	}
-	if s.xrcd != nil {
+	switch {
+	case s.xrcd != nil:
 		s.leave()
+	case s.tags != nil:
+		s.tags.Close()
+		s.cq.users.Add(-1)
 	}
 	s.ring.Leave()
 	s.pd.ctx.forgetSRQ(s)

@@ -75,5 +75,5 @@ func (x *XRCD) newQP() (*QP, error) {
 		return nil, err
 	}
 	return &QP{ctx: x.ctx, init: QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x},
-		sq: queue.NewSendQueue(0, 0, 0)}, nil
+		sq: queue.NewSendQueue(0, 0, 0), mute: "is XRC_RECV: it has no send queue"}, nil
 }

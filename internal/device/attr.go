@@ -29,6 +29,8 @@ const (
 	MaxFRSegs   = 512
 	MaxDMSize   = 1 << 24
 	MaxRWQTable = 1 << 9 // work queues of an indirection table
+	MaxTags     = 1 << 10
+	MaxTagOps   = 1 << 10
 	maxObjects  = 1 << 20
 	gidTableLen = 256
 	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: a full packet carries them beside payload
@@ -82,6 +84,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		RSS: ib.RSSCaps{Types: 1 << ib.QPTypeRawPacket, MaxTables: maxObjects,
 			MaxTableSize: MaxRWQTable, Fields: steer.AllHash, Function: 1},
 		MaxWQTypeRQ: MaxQP,
+		TM: ib.TMCaps{MaxRndvHdrSize: ib.MaxTMRendezvous, MaxNumTags: MaxTags, MaxOps: MaxTagOps,
+			MaxSGE: ib.MaxSGE, Flags: ib.TMCapRC},
 		PacketPacing: ib.PacketPacingCaps{Min: 1, Max: math.MaxUint32,
 			Types: 1<<ib.QPTypeRC | 1<<ib.QPTypeUC | 1<<ib.QPTypeUD |
 				1<<ib.QPTypeRawPacket | 1<<ib.QPTypeXRCSend},

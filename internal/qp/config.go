@@ -30,13 +30,16 @@ type RecvSource interface {
 
 // Config has the parameters of every machine. Immutable after New.
 type Config struct {
-	QPN       ib.QPN
-	PD        mem.PD
-	Mem       *mem.Table
-	SQ        *queue.SendQueue
-	RQ        RecvSource
-	SRQ       bool   // RQ is shared: no credits, no flush of receives
-	SRQPD     mem.PD // the domain of receives posted there, with SRQ
+	QPN   ib.QPN
+	PD    mem.PD
+	Mem   *mem.Table
+	SQ    *queue.SendQueue
+	RQ    RecvSource
+	SRQ   bool           // RQ is shared: no credits, no flush of receives
+	SRQPD mem.PD         // the domain of receives posted there, with SRQ
+	Tags  *queue.TagList // the tagged receives of RQ; nil but for RC
+	// ReadsTags says that the machine posts to SQ, to READ the data of rendezvous, and nobody else.
+	ReadsTags bool
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion

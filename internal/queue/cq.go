@@ -317,6 +317,7 @@ func put(dst, src *ib.WC) {
 	dst.PKeyIndex = src.PKeyIndex
 	dst.SLID = src.SLID
 	dst.SL = src.SL
+	dst.TagHigh = src.TagHigh
 }
 
 // slot returns where completion i is.

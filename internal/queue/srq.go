@@ -14,6 +14,7 @@ import (
 var (
 	ErrFull    = errors.New("queue: full")
 	ErrInvalid = errors.New("queue: invalid argument")
+	ErrClosed  = errors.New("queue: closed")
 )
 
 // An SRQ is a receive queue that several queue pairs take from. It has its own

@@ -21,7 +21,7 @@ func system() *System {
 	info := device.Info{Name: "roce_a", Kind: device.KindRoCE, NetDev: "a", GUID: ib.GUID(0x1122334455667788), Index: 3}
 	open := func(n int) stats.Device {
 		d := stats.Device{Name: "roce_a", Contexts: []uint32{1}, Regions: 2 * n, PDs: []stats.PD{{PDN: 1, Context: 1, Users: 3}}, CQs: []stats.CQ{{CQN: 2, Context: 1, Depth: 64, Users: 2}},
-			SRQs: []stats.SRQ{{SRQN: 5, PDN: 1, XRC: true}}}
+			SRQs: []stats.SRQ{{SRQN: 5, PDN: 1, XRC: true}, {SRQN: 6, PDN: 1, TM: true}}}
 		for i := range n {
 			d.QueuePairs = append(d.QueuePairs, stats.QueuePair{QPN: uint32(1000*n + i), Type: "RC", State: "RTS", PeerQPN: 77, SQPSN: 7, RQPSN: 8, PDN: 1, SRQN: 5, Migration: "ARMED"})
 			d.MRs = append(d.MRs, stats.MR{MRN: uint32(i), Context: 1, PDN: 1, Length: 4096})
@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 		{"another port", ask(cmdPortGet, 0, uint32(devIndex), 0, uint32(portIndex), 2), "error " + syscall.EINVAL.Error()},
 		{"ports", ask(cmdPortGet, flagDump), `[5: 1=0 2="roce_a" 3=1 4=`},
 		{"system", ask(cmdSysGet, 0), `[6: 66=0 93=1 ]`},
-		{"summary", ask(cmdResGet, 0, uint32(devIndex), 0), `[9: 1=0 2="roce_a" 15{ 16{ 17="pd" 18=2 } 16{ 17="cq" 18=2 } 16{ 17="qp" 18=401 } 16{ 17="cm_id" 18=2 } 16{ 17="mr" 18=802 } 16{ 17="ctx" 18=2 } 16{ 17="srq" 18=2 } } ]`},
+		{"summary", ask(cmdResGet, 0, uint32(devIndex), 0), `[9: 1=0 2="roce_a" 15{ 16{ 17="pd" 18=2 } 16{ 17="cq" 18=2 } 16{ 17="qp" 18=401 } 16{ 17="cm_id" 18=2 } 16{ 17="mr" 18=802 } 16{ 17="ctx" 18=2 } 16{ 17="srq" 18=4 } } ]`},
 		{"summary of a device that nothing has open", ask(cmdResGet, flagDump, uint32(devIndex), 1), `[9: 1=1 2="ntb0" 15{ 16{ 17="pd" 18=0 }`},
 		{"queue pairs", ask(cmdResQPGet, flagDump, uint32(devIndex), 0), `[10: 1=0 2="roce_a" 19{ 20{ 21=1000 22=77 23=8 25=2 24=7 26=2 27=3 3=1 60=1 28=7 } 20{ 21=400000 `},
 		{"a queue pair", ask(cmdResQPGet, flagAck, uint32(devIndex), 0, uint32(resLQPN), 400399), `[10: 1=0 2="roce_a" 21=400399 22=77`},
@@ -134,7 +134,7 @@ func TestAnswers(t *testing.T) {
 		{"queue pairs of port 2", ask(cmdResQPGet, flagDump, uint32(devIndex), 0, uint32(portIndex), 2), "done"},
 		{"protection domains", ask(cmdResPDGet, flagDump, uint32(devIndex), 0), `[14: 1=0 2="roce_a" 46{ 47{ 38=3 60=1 64=1 28=7 } 47{ 38=3 60=1 64=1 28=9 } } ] done`},
 		{"completion queues", ask(cmdResCQGet, flagDump, uint32(devIndex), 0), `[12: 1=0 2="roce_a" 35{ 36{ 37=64 38=2 61=2 64=1 28=7 }`},
-		{"shared receive queues", ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), `[23: 1=0 2="roce_a" 88{ 89{ 90=5 26=1 60=1 19{ 20{ 21=1000 } } 28=7 }`},
+		{"shared receive queues", ask(cmdResSRQGet, flagDump, uint32(devIndex), 0), `[23: 1=0 2="roce_a" 88{ 89{ 90=5 26=1 60=1 19{ 20{ 21=1000 } } 28=7 } 89{ 90=6 26=2 60=1 19{ } 28=7 }`},
 		{"contexts", ask(cmdResCtxGet, flagDump, uint32(devIndex), 0), `[22: 1=0 2="roce_a" 86{ 87{ 64=1 28=7 } 87{ 64=1 28=9 } } ] done`},
 		{"regions", ask(cmdResMRGet, flagDump, uint32(devIndex), 0), `[13: 1=0 2="roce_a" 40{ 41{ 45=4096 62=0 60=1 28=7 }`},
 		{"identifiers", ask(cmdResCMIDGet, flagDump, uint32(devIndex), 0), `[11: 1=0 2="roce_a" 30{ 31{ 63=0 32=262 26=2 27=8 33="\x02\x00\x1c\x06" 28=7 } 31{ 63=1 3=1 21=1000 32=273 26=4 27=5 33=`},

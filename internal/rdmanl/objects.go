@@ -187,8 +187,11 @@ func srqs(p *process) (list []answer) {
 		var e answer
 		e.u32(resSRQN, s.SRQN)
 		kind := uint8(0) // IB_SRQT_BASIC
-		if s.XRC {
+		switch {
+		case s.XRC:
 			kind = 1
+		case s.TM:
+			kind = 2
 		}
 		e.u8(resType, kind)
 		e.u32(resPDN, s.PDN)

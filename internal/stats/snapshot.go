@@ -61,7 +61,9 @@ type SRQ struct {
 	Context uint32 `json:"context"`
 	PDN     uint32 `json:"pdn"`
 	XRC     bool   `json:"xrc,omitempty"`
+	TM      bool   `json:"tag_matching,omitempty"`
 	Recvs   int    `json:"recvs_posted"`
+	Tags    int    `json:"tags_posted,omitempty"`
 	Users   int    `json:"users"` // the queue pairs that take from it
 }
 

@@ -266,6 +266,18 @@ static void shared_receives(void)
 	SUCCEEDS(ibv_destroy_srq, (srq), == 0);
 	ex.comp_mask = 1 << 20;
 	FAILS_NULL(ibv_create_srq_ex, (ctx, &ex));
+
+	struct ibv_cq *cq = SUCCEEDS(ibv_create_cq, (ctx, 10, NULL, NULL, 0), != NULL);
+	struct ibv_ops_wr op = {.opcode = IBV_WR_TAG_SYNC}, *bad_op;
+
+	ex = (struct ibv_srq_init_attr_ex){.attr = attr.attr, .pd = pd, .cq = cq, .srq_type = IBV_SRQT_TM, .tm_cap = {4, 4},
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM};
+	srq = SUCCEEDS(ibv_create_srq_ex, (ctx, &ex), != NULL);
+	SUCCEEDS(ibv_post_srq_ops, (srq, &op, &bad_op), == 0);
+	op.flags = 1 << 20;
+	FAILS_ERRNO(ibv_post_srq_ops, (srq, &op, &bad_op));
+	SUCCEEDS(ibv_destroy_srq, (srq), == 0);
+	SUCCEEDS(ibv_destroy_cq, (cq), == 0);
 }
 
 static void address_handles(void)

@@ -37,6 +37,8 @@ static void print_device(struct ibv_context *ctx)
 	U(x.rss_caps.supported_qpts), U(x.rss_caps.max_rwq_indirection_tables);
 	U(x.rss_caps.max_rwq_indirection_table_size), U(x.rss_caps.rx_hash_fields_mask);
 	U(x.rss_caps.rx_hash_function), U(x.max_wq_type_rq);
+	U(x.tm_caps.max_rndv_hdr_size), U(x.tm_caps.max_num_tags), U(x.tm_caps.flags);
+	U(x.tm_caps.max_ops), U(x.tm_caps.max_sge);
 	printf("\n");
 
 	/* Nothing else is set. */
@@ -49,6 +51,7 @@ static void print_device(struct ibv_context *ctx)
 	x.packet_pacing_caps = none.packet_pacing_caps;
 	memset(&x.rss_caps, 0, sizeof(x.rss_caps));
 	x.max_wq_type_rq = 0;
+	memset(&x.tm_caps, 0, sizeof(x.tm_caps));
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 

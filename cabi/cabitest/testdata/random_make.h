@@ -90,9 +90,13 @@ static void make_srq(void)
 		.attr = {.max_wr = number(64) & 0xffff, .max_sge = number(4), .srq_limit = number(4)}, .pd = object(pd), .cq = cq, .xrcd = object(xrcd)};
 
 	attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-	attr.srq_type = one_in(2) && cq && xrcd ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+	attr.srq_type = one_in(2) && cq && xrcd ? IBV_SRQT_XRC : one_in(3) && cq ? IBV_SRQT_TM : IBV_SRQT_BASIC;
 	if (attr.srq_type == IBV_SRQT_XRC)
 		attr.comp_mask |= IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD;
+	if (attr.srq_type == IBV_SRQT_TM) {
+		attr.comp_mask |= IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+		attr.tm_cap = (struct ibv_tm_cap){.max_num_tags = number(64), .max_ops = number(64)};
+	}
 	if (pd)
 		keep(SRQ, ibv_create_srq_ex(((struct ibv_pd *)object(pd))->context, &attr));
 	done(pd), done(xrcd), done(p);

@@ -91,6 +91,35 @@ static void post_recvs(struct ibv_qp *qp, struct ibv_srq *srq)
 	done(mr);
 }
 
+/* Operations on tags of a queue, which may match none. */
+static void post_tags(struct ibv_srq *srq)
+{
+	static uint32_t handle; /* the last that was added, of any queue */
+	struct place *mr = use_mr(srq->pd);
+	struct ibv_sge sge[SGES] = {element(object(mr)), element(object(mr)), element(object(mr)), element(object(mr))};
+	struct ibv_ops_wr wr[CHAIN], *bad = NULL;
+	int n = 1 + (int)below(CHAIN), err;
+
+	memset(wr, 0, sizeof(wr));
+	for (int i = 0; i < n; i++) {
+		wr[i].next = i + 1 < n ? wr + i + 1 : NULL;
+		wr[i].wr_id = any();
+		wr[i].opcode = (enum ibv_ops_wr_opcode)(wrong_in(8) ? number(30) : below(IBV_WR_TAG_SYNC + 1));
+		wr[i].flags = (int)(wrong_in(20) ? any() : below(4));
+		wr[i].tm.unexpected_cnt = number(8);
+		wr[i].tm.handle = one_in(2) ? handle : (uint32_t)any();
+		wr[i].tm.add.sg_list = sge;
+		wr[i].tm.add.num_sge = wrong_in(8) ? (int)any() | 64 : (int)below(SGES + 1);
+		wr[i].tm.add.mask = below(2);
+	}
+	err = ibv_post_srq_ops(srq, wr, &bad);
+	if (err && !(bad >= wr && bad < wr + n))
+		failed(__FILE__, __LINE__, "bad_wr is none of the list's");
+	if (!err && wr[0].opcode == IBV_WR_TAG_ADD)
+		handle = wr[0].tm.handle;
+	done(mr);
+}
+
 static void post_batch(struct ibv_qp *qp)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
@@ -285,7 +314,10 @@ static void call_srq(void)
 
 	if (!p)
 		return;
-	switch (below(5)) {
+	switch (below(6)) {
+	case 5:
+		post_tags(object(p));
+		break;
 	case 0:
 		ibv_modify_srq(object(p), &attr, (int)below(5));
 		break;

@@ -121,7 +121,7 @@ static void shared_receive_queues(struct end *e)
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	ex.pd = e->pd;
 	ex.srq_type = IBV_SRQT_TM;
-	REFUSED(ibv_create_srq_ex(ctx, &ex), EOPNOTSUPP);
+	REFUSED(ibv_create_srq_ex(ctx, &ex), EINVAL); /* neither limits nor a completion queue */
 	ex.srq_type = (enum ibv_srq_type)9;
 	REFUSED(ibv_create_srq_ex(ctx, &ex), EINVAL);
 	ex.srq_type = IBV_SRQT_BASIC;

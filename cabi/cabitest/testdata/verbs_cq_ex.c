@@ -23,8 +23,6 @@ static void refusals(struct ibv_context *ctx, struct ibv_pd *pd)
 	REFUSED(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
 	attr.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;
 	REFUSED(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
-	attr.wc_flags = IBV_WC_EX_WITH_TM_INFO;
-	REFUSED(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
 	attr.wc_flags = 0;
 	attr.comp_mask = 1 << 8;
 	REFUSED(ibv_create_cq_ex(ctx, &attr), EINVAL);

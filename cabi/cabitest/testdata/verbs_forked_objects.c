@@ -43,6 +43,7 @@ static void old_objects(void)
 	struct ibv_mw_bind bind = {0};
 	struct ibv_poll_cq_attr poll_attr = {0};
 	struct ibv_qp_init_attr init;
+	struct ibv_ops_wr op = {.opcode = IBV_WR_TAG_SYNC}, *bad_op;
 	struct ibv_srq_attr srq_got;
 	struct ibv_ah_attr address_attr = address(ctx);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -66,6 +67,7 @@ static void old_objects(void)
 	EQUAL(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), EIO);
 	EQUAL(ibv_query_qp(a.qp, &attr, 0, &init), EIO);
 	EQUAL(ibv_query_srq(srq, &srq_got), EIO);
+	EQUAL(ibv_post_srq_ops(srq, &op, &bad_op), EIO);
 	EQUAL(ibv_bind_mw(a.qp, mw, &bind), EIO);
 	ibv_wr_start(qpx);
 	ibv_wr_send(qpx);

@@ -28,6 +28,9 @@ func (q *QP) execute(p *wire.Packet) (verdict, ib.VendorErr) {
 }
 
 func (q *QP) executeSend(p *wire.Packet) (verdict, ib.VendorErr) {
+	if q.Tags != nil {
+		return q.executeTagged(p)
+	}
 	r, i := &q.resp, p.Info
 	if i.First {
 		if !q.TakeRecv() {

@@ -20,6 +20,7 @@ type responder struct {
 	va    uint64 // WRITE: where the next byte goes
 	rkey  ib.RKey
 	srq   ib.SRQN // XRC: the shared receive queue of the newest message
+	tag   tagState
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 	kept  kept // packets that arrived after epsn

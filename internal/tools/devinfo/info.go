@@ -168,9 +168,24 @@ func (p printer) extended(a *ib.DeviceAttr) {
 		p.flags(uint64(a.PacketPacing.Types), []flagName{
 			{1 << ib.QPTypeRawPacket, "SUPPORT_RAW_PACKET"}, {1 << ib.QPTypeUD, "SUPPORT_UD"}})
 	}
-	p.f("\ttag matching not supported\n")
+	p.tagMatching(&a.TM)
 	if a.MaxDMSize != 0 {
 		p.f("\tmaximum available device memory:\t%dBytes\n\n", a.MaxDMSize)
+	}
+}
+
+func (p printer) tagMatching(c *ib.TMCaps) {
+	if c.MaxNumTags == 0 {
+		p.f("\ttag matching not supported\n")
+		return
+	}
+	p.f("\tmax_rndv_hdr_size:\t\t%d\n", c.MaxRndvHdrSize)
+	p.f("\tmax_num_tags:\t\t\t%d\n", c.MaxNumTags)
+	p.f("\tmax_ops:\t\t\t%d\n", c.MaxOps)
+	p.f("\tmax_sge:\t\t\t%d\n", c.MaxSGE)
+	p.f("\tflags:\n")
+	if c.Flags&ib.TMCapRC != 0 {
+		p.f("\t\t\t\t\tIBV_TM_CAP_RC\n")
 	}
 }
 

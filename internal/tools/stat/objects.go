@@ -27,7 +27,7 @@ func printObjects(w io.Writer, s *stats.Snapshot, d stats.Device) {
 	}
 	for _, q := range d.SRQs {
 		t.AppendRow(table.Row{"shared receive queue", q.SRQN, q.Context, q.Users,
-			fmt.Sprintf("%d receives posted", q.Recvs)})
+			receives(q)})
 	}
 	for _, id := range s.Identifiers {
 		if id.Device == d.Name || id.Device == "" {
@@ -39,6 +39,14 @@ func printObjects(w io.Writer, s *stats.Snapshot, d stats.Device) {
 		return
 	}
 	t.Render()
+}
+
+// receives returns how many receives a queue holds.
+func receives(q stats.SRQ) string {
+	if q.TM {
+		return fmt.Sprintf("%d receives and %d with tags posted", q.Recvs, q.Tags)
+	}
+	return fmt.Sprintf("%d receives posted", q.Recvs)
 }
 
 // regions returns how many memory regions of those shown a domain has, and their bytes.

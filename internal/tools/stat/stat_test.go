@@ -215,11 +215,11 @@ func TestObjectsAreShown(t *testing.T) {
 		{Device: "other", PortSpace: "IB", State: "bound"},
 	}, Devices: []stats.Device{
 		{Name: "roce_eth0", PDs: []stats.PD{{PDN: 1, Context: 2, Users: 3}}, CQs: []stats.CQ{{CQN: 4, Context: 2, Depth: 64, Users: 2}},
-			SRQs: []stats.SRQ{{SRQN: 5, Context: 2, Recvs: 9, Users: 1}}, MRs: []stats.MR{{PDN: 1, Context: 2, Length: 4000}, {PDN: 1, Context: 2, Length: 8000}, {PDN: 1, Context: 9}}, Regions: 3},
+			SRQs: []stats.SRQ{{SRQN: 5, Context: 2, Recvs: 9, Users: 1}, {SRQN: 6, Context: 2, TM: true, Recvs: 3, Tags: 2}}, MRs: []stats.MR{{PDN: 1, Context: 2, Length: 4000}, {PDN: 1, Context: 2, Length: 8000}, {PDN: 1, Context: 9}}, Regions: 3},
 	}}}
 	got := strings.Split(tables(options{qps: true, more: true}, all, &rates{}), "\n")
 	for _, want := range []string{
-		"protection domain 1 2 3 2 memory regions, 12.0 kB", "completion queue 4 2 2 depth 64", "shared receive queue 5 2 1 9 receives posted",
+		"protection domain 1 2 3 2 memory regions, 12.0 kB", "completion queue 4 2 2 depth 64", "shared receive queue 5 2 1 9 receives posted", "shared receive queue 6 2 0 3 receives and 2 with tags posted",
 		"identifier - - - TCP listening 0.0.0.0:7174", "identifier - - - TCP established 10.0.0.1:7174 to 10.0.0.2:5, queue pair 0x0012ab",
 	} {
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
