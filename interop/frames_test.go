@@ -36,7 +36,8 @@ func TestFrames(t *testing.T) {
 }
 
 // maxBySockets bounds the datagrams of an exchange that go by sockets: those of the connection
-// manager, and one a second to each destination. Without frames there are 285 to 6,038.
+// manager, and one to a neighbour that the kernel is to check. Without frames there are 285 to
+// 6,038.
 const maxBySockets = 50
 
 func byFrames(t *testing.T, g *guest.Guest, local guest.Local, within func(t *testing.T, exchange func())) {

@@ -39,5 +39,6 @@
 // A Source sends by the ring where the route leads out of the interface, the kernel knows the
 // neighbour, and the datagram fits the path. It gives all others to the UDP socket that has its
 // source port: that resolves neighbours, fragments nothing and counts datagrams that are too long.
-// One send a second to each destination goes there too, so that the kernel checks the neighbour.
+// One datagram goes there too where the kernel is to check the neighbour, and so do bursts where
+// the Way says so.
 package xsk

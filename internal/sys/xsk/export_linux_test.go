@@ -16,6 +16,17 @@ const RingFrames = rxFrames
 // KernelWay is the LookUp of a Source.
 func KernelWay(iface int, src, dst netip.Addr) (Way, bool) { return kernelWay(iface, src, dst) }
 
+// JoinsBursts reports whether bursts that leave an interface go by sockets.
+func JoinsBursts(iface int) bool {
+	c, err := newConversation()
+	if err != nil {
+		return false
+	}
+	defer c.close()
+	w, _ := c.link(iface)
+	return w.JoinsBursts
+}
+
 // Before66 has bind refuse packets of several frames, as kernels before Linux 6.6 do.
 func Before66(t *testing.T) {
 	kernel := bind

@@ -26,6 +26,14 @@ type Source struct {
 	same *known                // guarded by mu: that of last
 }
 
+// shortBurst is the number of datagrams from which on a burst goes by the kernel's socket, where
+// the way says so. The kernel then runs the receiver once a burst, not once a frame.
+const shortBurst = 8
+
+func isBurst(d *udp.Datagrams) bool {
+	return d.SegmentSize > 0 && d.Bytes() > (shortBurst-1)*d.SegmentSize
+}
+
 // known is an answer of LookUp.
 type known struct {
 	Way
@@ -49,7 +57,7 @@ func (s *Source) WriteBatch(d []udp.Datagrams) (done int, err error) {
 		item := &d[done]
 		w, ok := s.wayTo(item.Dst.Addr())
 		v := elsewhere
-		if ok {
+		if ok && !(w.JoinsBursts && isBurst(item)) {
 			v = s.ring.write(&w, s.LocalAddr(), item, s.fill)
 		}
 		switch v {
@@ -104,19 +112,14 @@ func (s *Source) wayTo(dst netip.Addr) (w Way, ok bool) {
 	}
 	k.until = now.Add(wayFor)
 	s.mu.Unlock()
-	// The way is that of the next datagrams. This one has the kernel look for the neighbour.
 	w, ok = s.look(s.ring.layout.Interface, s.LocalAddr().Addr().Unmap().WithZone(""), dst)
 	s.mu.Lock()
 	if k.Way, k.ok = w, ok; !ok {
-		k.until = now.Add(wayFor / retryShare)
+		k.until = now.Add(noWayFor)
 	}
 	s.mu.Unlock()
-	return Way{}, false
+	return w, ok && !w.Old // else this datagram has the kernel ask for the neighbour
 }
-
-// retryShare is the part of wayFor after which an unknown way is asked for again: a neighbour
-// answers in less.
-const retryShare = 64
 
 // forget has all ways asked for again.
 func (s *Source) forget() {

@@ -8,6 +8,12 @@ import "net/netip"
 type Way struct {
 	Neighbour, Own [6]byte // Ethernet addresses
 	MTU            int     // of the path
+	// Old has one datagram go by the kernel's socket: the kernel has not checked the neighbour for
+	// long, and checks only those that it sends to itself.
+	Old bool
+	// JoinsBursts has bursts go by the kernel's socket, as one packet: the kernel hands the frames
+	// of an interface on one by one, in the order of both.
+	JoinsBursts bool
 }
 
 // LookUp tells the way from src to dst. ok is false where it leads by no known neighbour, or by

@@ -15,10 +15,13 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// wayFor is the time after which a way is asked for again, and one datagram goes by the kernel's
-// socket: the kernel checks only neighbours that it sends to itself. Spec: RFC 4861 7.3.1 has a
-// node confirm a neighbour after 30 s at most.
-const wayFor = monotime.Second
+const (
+	// wayFor is the time after which a way is asked for again. A queue pair with the usual time-out
+	// repeats its packets for 500 ms, so it follows a neighbour that changes its Ethernet address.
+	wayFor = 200 * monotime.Millisecond
+	// noWayFor is that of an unknown way: a neighbour answers in less.
+	noWayFor = 16 * monotime.Millisecond
+)
 
 // maxWays bounds the destinations of a Source that are known.
 const maxWays = 1024
@@ -41,14 +44,13 @@ func kernelWay(iface int, src, dst netip.Addr) (w Way, ok bool) {
 	if !ok {
 		return w, false
 	}
-	own, linkMTU, ok := c.link(iface)
-	if !ok {
+	if w, ok = c.link(iface); !ok {
 		return w, false
 	}
-	if w.Own, w.MTU = own, mtu; mtu == 0 {
-		w.MTU = linkMTU
+	if mtu != 0 {
+		w.MTU = mtu
 	}
-	w.Neighbour, ok = c.neighbour(iface, next)
+	w.Neighbour, w.Old, ok = c.neighbour(iface, next)
 	return w, ok
 }
 
@@ -158,36 +160,52 @@ func (c *conversation) route(iface int, src, dst netip.Addr) (next netip.Addr, m
 	return next, mtu, ok && next.IsValid()
 }
 
-// link asks for an interface's own address and MTU.
-func (c *conversation) link(iface int) (own [6]byte, mtu int, ok bool) {
+// link asks for an interface's own address and MTU, and whether it joins bursts: a virtual pair has
+// no queue of packets, unless it was given one, and one way for all unless it has several.
+func (c *conversation) link(iface int) (w Way, ok bool) {
 	body := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(body[4:], uint32(iface))
 	a, err := c.ask(unix.RTM_GETLINK, body)
 	if err != nil || len(a) < unix.SizeofIfInfomsg {
-		return own, 0, false
+		return w, false
 	}
-	attributes(a[unix.SizeofIfInfomsg:], func(kind uint16, v []byte) {
+	var name, kind, queue string
+	attributes(a[unix.SizeofIfInfomsg:], func(number uint16, v []byte) {
 		switch {
-		case kind == unix.IFLA_ADDRESS && len(v) == len(own):
-			copy(own[:], v)
+		case number == unix.IFLA_ADDRESS && len(v) == len(w.Own):
+			copy(w.Own[:], v)
 			ok = true
-		case kind == unix.IFLA_MTU && len(v) == 4:
-			mtu = int(binary.NativeEndian.Uint32(v))
+		case number == unix.IFLA_MTU && len(v) == 4:
+			w.MTU = int(binary.NativeEndian.Uint32(v))
+		case number == unix.IFLA_IFNAME:
+			name = unix.ByteSliceToString(v)
+		case number == unix.IFLA_QDISC:
+			queue = unix.ByteSliceToString(v)
+		case number == unix.IFLA_LINKINFO:
+			attributes(v, func(number uint16, v []byte) {
+				if number == unix.IFLA_INFO_KIND {
+					kind = unix.ByteSliceToString(v)
+				}
+			})
 		}
 	})
-	return own, mtu, ok && mtu > 0
+	w.JoinsBursts = kind == "veth" && queue == "noqueue" && transmitQueues(c.fd, name) == 1
+	return w, ok && w.MTU > 0
 }
 
-// neighbour asks for the Ethernet address of a next hop.
-func (c *conversation) neighbour(iface int, next netip.Addr) (mac [6]byte, ok bool) {
+// neighbour asks for the Ethernet address of a next hop. old is true if the kernel is to check it.
+func (c *conversation) neighbour(iface int, next netip.Addr) (mac [6]byte, old, ok bool) {
 	body := make([]byte, unix.SizeofNdMsg)
 	body[0] = family(next)
 	binary.NativeEndian.PutUint32(body[4:], uint32(iface))
 	body = appendAddress(body, unix.NDA_DST, next)
 	a, err := c.ask(unix.RTM_GETNEIGH, body)
-	if err != nil || len(a) < unix.SizeofNdMsg ||
-		binary.NativeEndian.Uint16(a[8:])&usable == 0 {
-		return mac, false
+	if err != nil || len(a) < unix.SizeofNdMsg {
+		return mac, false, false
+	}
+	state := binary.NativeEndian.Uint16(a[8:])
+	if state&usable == 0 {
+		return mac, false, false
 	}
 	attributes(a[unix.SizeofNdMsg:], func(kind uint16, v []byte) {
 		if kind == unix.NDA_LLADDR && len(v) == len(mac) {
@@ -195,5 +213,5 @@ func (c *conversation) neighbour(iface int, next netip.Addr) (mac [6]byte, ok bo
 			ok = true
 		}
 	})
-	return mac, ok
+	return mac, state&unix.NUD_STALE != 0, ok
 }

@@ -54,22 +54,45 @@ func TestWaysOfTheKernel(t *testing.T) {
 	for _, c := range []struct {
 		src, dst string
 		mtu      int // 0: there is no way
+		old      bool
 	}{
-		{"10.9.0.1", "10.9.0.2", 1500},
-		{"10.9.0.1", "10.9.0.3", 1500},
-		{"fd09::1", "fd09::2", 1500},
-		{"10.9.0.1", "10.99.1.1", 1200},
-		{"10.9.0.1", "10.9.0.4", 0},  // no neighbour
-		{"fd09::1", "fd09::4", 0},    // no neighbour
-		{"10.9.0.1", "10.66.0.1", 0}, // a black hole
-		{"10.9.0.1", "10.55.0.1", 0}, // no route
-		{"10.8.0.1", "10.8.0.2", 0},  // by the other interface
-		{"10.9.0.1", "10.9.0.1", 0},  // this host
+		{"10.9.0.1", "10.9.0.2", 1500, false},
+		{"10.9.0.1", "10.9.0.3", 1500, true},
+		{"fd09::1", "fd09::2", 1500, false},
+		{"10.9.0.1", "10.99.1.1", 1200, false},
+		{"10.9.0.1", "10.9.0.4", 0, false},  // no neighbour
+		{"fd09::1", "fd09::4", 0, false},    // no neighbour
+		{"10.9.0.1", "10.66.0.1", 0, false}, // a black hole
+		{"10.9.0.1", "10.55.0.1", 0, false}, // no route
+		{"10.8.0.1", "10.8.0.2", 0, false},  // by the other interface
+		{"10.9.0.1", "10.9.0.1", 0, false},  // this host
 	} {
 		w, ok := xsk.KernelWay(iface, netip.MustParseAddr(c.src), netip.MustParseAddr(c.dst))
-		want := xsk.Way{MTU: c.mtu, Own: [6]byte(link.Attrs().HardwareAddr), Neighbour: [6]byte(mac)}
+		want := xsk.Way{MTU: c.mtu, Own: [6]byte(link.Attrs().HardwareAddr), Neighbour: [6]byte(mac), Old: c.old, JoinsBursts: true}
 		if ok != (c.mtu > 0) || ok && w != want {
 			t.Errorf("%v to %v: %+v, %v; want %+v", c.src, c.dst, w, ok, want)
+		}
+	}
+}
+
+// Bursts go by sockets only where all frames of an interface have one way: not where it has several
+// queues, or one that keeps packets.
+func TestInterfacesThatJoinBursts(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("xa", "xb")
+	n.AddWideWire("wa", "wb", 2)
+	n.AddWire("qa", "qb")
+	if err := n.QdiscAdd(&netlink.Tbf{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: n.Link("qa").Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate: 1 << 20, Limit: 1 << 20, Buffer: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	n.Up("xa", "xb", "wa", "wb", "qa", "qb", "lo")
+	for name, want := range map[string]bool{"xa": true, "wa": false, "qa": false, "lo": false} {
+		if got := xsk.JoinsBursts(n.Link(name).Attrs().Index); got != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,8 @@ const patience = 10 * time.Second
 type Network struct {
 	t *testing.T
 	*netlink.Handle
+	calls chan func() // of the thread that is in a namespace of Far
+	tid   int         // that thread
 }
 
 // New returns the test's namespace to the process that is in it. Elsewhere it
@@ -43,7 +46,62 @@ func New(t *testing.T) *Network {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	return &Network{t, h}
+	return &Network{t: t, Handle: h}
+}
+
+// Far returns a second namespace, which ends with the test. A thread of its own is in it: see Do.
+func (n *Network) Far() *Network {
+	n.t.Helper()
+	far := &Network{t: n.t, calls: make(chan func())}
+	opened := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_NEWNET))
+		if err == nil {
+			far.tid = unix.Gettid()
+			far.Handle, err = netlink.NewHandle()
+		}
+		opened <- err
+		for f := range far.calls {
+			f()
+		}
+	}()
+	n.check(<-opened)
+	n.t.Cleanup(func() { close(far.calls); far.Close() })
+	return far
+}
+
+// Do calls f in a namespace of Far. Sockets that f opens stay there. The test ends if f fails it.
+func (n *Network) Do(f func()) {
+	n.t.Helper()
+	done := make(chan any, 1)
+	n.calls <- func() {
+		defer func() { done <- recover() }()
+		f()
+	}
+	if p := <-done; p != nil {
+		n.t.Fatal(p)
+	}
+	if n.t.Failed() { // f has ended its goroutine
+		n.t.FailNow()
+	}
+}
+
+// Move takes an interface to a namespace of Far. It is down then and has no address.
+func (n *Network) Move(name string, to *Network) {
+	n.t.Helper()
+	n.check(n.LinkSetNsPid(n.Link(name), to.tid))
+}
+
+// Set writes a kernel parameter below /proc/sys/net.
+func (n *Network) Set(name, value string) {
+	n.t.Helper()
+	write := func() { n.check(os.WriteFile("/proc/sys/net/"+name, []byte(value), 0)) }
+	if n.calls == nil {
+		write()
+		return
+	}
+	n.Do(write)
 }
 
 // again runs the calling test in a namespace.

@@ -32,10 +32,14 @@ var names = [2]string{"xa", "xb"}
 // mtu is that of the wire.
 const mtu = 1500
 
-// Skip skips a test where nodes have frames, for a reason.
+// Wanted reports whether nodes have frames.
+func Wanted() bool { return os.Getenv(wanted) != "" }
+
+// Skip skips a test where nodes have frames, for a reason, which it prints.
 func Skip(t testing.TB, why string) {
 	t.Helper()
-	if os.Getenv(wanted) != "" {
+	if Wanted() {
+		fmt.Printf("not over AF_XDP: %s: %s\n", t.Name(), why)
 		t.Skip("not over AF_XDP: " + why)
 	}
 }

@@ -15,6 +15,9 @@ import (
 // Main is m.Run: there is no AF_XDP.
 func Main(m *testing.M) int { return m.Run() }
 
+// Wanted returns false.
+func Wanted() bool { return false }
+
 // Skip does nothing.
 func Skip(testing.TB, string) {}
 

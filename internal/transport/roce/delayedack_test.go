@@ -10,7 +10,6 @@ import (
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/testkit/rig"
-	"verbena/internal/testkit/xdpwire"
 )
 
 // TestAcknowledgementBeforeConnecting does the same as ib_write_bw -R. A message announces to its
@@ -95,7 +94,6 @@ func TestAcknowledgementBeforeTheEnd(t *testing.T) {
 // A thread that sleeps acknowledges a message with its answer, in one burst. Its peer sees the end
 // of its SEND first, as with an adapter.
 func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
-	xdpwire.Skip(t, "the first packet to a peer goes by the kernel's socket, and the second may overtake it")
 	a, b := pair(t, forEver, 4096)
 	a.Recv()
 	b.Recv()

@@ -14,6 +14,7 @@ import (
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
 	"verbena/internal/testkit/rig"
+	"verbena/internal/testkit/xdpwire"
 )
 
 // manyEndpoints returns queue pairs that share a completion queue and a buffer.
@@ -40,7 +41,7 @@ func manyEndpoints(t *testing.T, n *node, count int) []*endpoint {
 const manyQueuePairs = "VERBENA_ENGINE_QUEUE_PAIRS"
 
 // TestManyQueuePairs has traffic on 2,000 queue pairs at once, or on as many as the variable says,
-// through rings and through sockets. Each message arrives, none exceeds its retries, and no queue
+// through rings, sockets or frames. Each message arrives, none exceeds its retries, and no queue
 // pair waits until all others are done.
 func TestManyQueuePairs(t *testing.T) {
 	const messages, depth = 12, 4
@@ -51,15 +52,20 @@ func TestManyQueuePairs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct {
-		way   string
-		local bool
-	}{{"rings", true}, {"sockets", false}} {
-		t.Run(c.way, func(t *testing.T) {
+	ways := []string{"rings", "sockets"}
+	if xdpwire.Wanted() {
+		ways = append(ways, "frames")
+	}
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
 			dir := t.TempDir()
-			o := how{Dir: dir, NoLocal: !c.local}
-			a := startNode(t, monotime.Millisecond, o)
-			b := startNode(t, monotime.Millisecond, o)
+			start := func() *node {
+				if way == "frames" {
+					return newNode(t, monotime.Millisecond)
+				}
+				return startNode(t, monotime.Millisecond, how{Dir: dir, NoLocal: way == "sockets"})
+			}
+			a, b := start(), start()
 			from, to := manyEndpoints(t, a, pairs), manyEndpoints(t, b, pairs)
 			index := map[ib.QPN]int{}
 			for i, e := range from {

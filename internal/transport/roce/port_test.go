@@ -55,8 +55,11 @@ func TestPortIsReadWhileAnotherThreadSends(t *testing.T) {
 	}
 	r := Of(b.Eng)
 	r.mu.Lock()
-	port := r.opened[b.Addr]
+	port := engine.Input(r.opened[b.Addr])
 	r.mu.Unlock()
+	if len(r.framePorts) > 0 {
+		port = r.framePorts[0]
+	}
 	if k := port.TryPoll(false); k != engine.Busy {
 		t.Errorf("TryPoll(false) is %d while a thread sends, want Busy", k)
 	}

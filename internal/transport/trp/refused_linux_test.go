@@ -11,6 +11,7 @@ import (
 	"verbena/internal/engine/policy"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
+	"verbena/internal/testkit/xdpwire"
 )
 
 // vanish closes the port under a queue pair, as the end of a process does: without
@@ -43,6 +44,7 @@ func TestTRPNobodyListens(t *testing.T) {
 // The network's errors for sent datagrams reveal that a peer's process was killed, long before the
 // time-outs.
 func TestTRPPeerVanishes(t *testing.T) {
+	xdpwire.Skip(t, "both ends are in one namespace, whose kernel answers no packet from an address of its own: TestTRPRefusedByFrames has two")
 	for _, lo := range []netip.Addr{loopback4, loopback6} {
 		a, b := trpPair(t, policy.Nap, 4096, lo, "")
 		a.Recv()

@@ -37,12 +37,15 @@ func connOf(e *trpEnd) *Conn {
 func trpNode(t testing.TB, backoff monotime.Duration, o engine.Options) *node {
 	t.Helper()
 	o.Nap = backoff
-	p := xdpwire.Of(t)
+	var p *xdpwire.Place
+	if o.Components == nil {
+		p = xdpwire.Of(t)
+	}
 	if p != nil && o.Capture == nil && o.Faults.None() {
 		o.Components = append(o.Components, roce.Component(roce.Options{Dir: p.Dir, NoLocal: true, Frames: p.Frames, Attach: p.Attach, LookUp: p.LookUp}))
 	}
 	n := rig.NewNode(t, o, rdmap.AssociationCounterNames())
-	if n.Addr = loopback4; o.Components != nil {
+	if n.Addr = loopback4; p != nil && o.Components != nil {
 		n.Addr = p.Addr
 	}
 	return n
