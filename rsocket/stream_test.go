@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"verbena/ib"
 	"verbena/internal/rstream"
 	wire "verbena/internal/wire/rsocket"
 )
@@ -224,12 +225,13 @@ func (c *Conn) takeControlSlots() rstream.Sent {
 			c.stream.HandleImmediate(wire.Message{Type: wire.Data, Value: bufferSize / 2}.Uint32())
 			c.stream.Consume(bufferSize / 2)
 		}
-		n, err := c.cq.Poll(c.wc[:]) // the first grant completes
+		var wc [16]ib.WC
+		n, err := c.cq.Poll(wc[:]) // the first grant completes
 		if err != nil {
 			panic(err)
 		}
 		for i := range n {
-			c.complete(&c.wc[i])
+			c.complete(&wc[i])
 		}
 		for out := (rstream.Control{}); c.stream.PollControl(&out); {
 			taken.Slots += out.Sent.Slots

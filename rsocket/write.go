@@ -161,20 +161,22 @@ func (c *Conn) whyNot() error {
 
 // send sends n bytes: those at the head of the send buffer, or inline ones. The caller holds mu.
 func (c *Conn) send(n int, inline []byte) {
+	s := takeScratch()
+	defer s.put()
 	at, first, _ := c.stream.Free()
 	w := c.stream.Send(uint32(n), inline != nil)
 	wr := verbs.SendWR{ID: w.Sent.ID(), RemoteAddr: w.To.Addr, RKey: w.To.Key}
 	if inline != nil {
 		wr.Flags, wr.Inline = ib.SendInline, inline
 	} else {
-		c.sges[0] = c.sbufMR.SGE(int(at), min(n, int(first)))
-		wr.SGList = c.sges[:1]
+		s.sges[0] = c.sbufMR.SGE(int(at), min(n, int(first)))
+		wr.SGList = s.sges[:1]
 		if n > int(first) {
-			c.sges[1] = c.sbufMR.SGE(0, n-int(first))
-			wr.SGList = c.sges[:2]
+			s.sges[1] = c.sbufMR.SGE(0, n-int(first))
+			wr.SGList = s.sges[:2]
 		}
 	}
-	c.post(wr, w.Message, w.Signal)
+	c.post(s, wr, w.Message, w.Signal)
 }
 
 // ReadFrom sends the bytes that r reads, until its end: io.ReaderFrom. r reads to the memory that

@@ -16,16 +16,25 @@ type Control struct {
 // PollControl returns control messages to send, until there is none: false.
 func (s *Stream) PollControl(out *Control) bool {
 	switch {
-	case s.state != Connected || s.parted:
+	case !s.HasControl():
 		return false
-	case s.pending != none && s.ctlSlots > 0:
+	case s.pending != none:
 		s.control(out)
-		return true
-	case s.ctlSlots >= s.slots() && (s.opens < len(s.open) || s.creditsDue()):
+	default:
 		s.credit(out)
+	}
+	return true
+}
+
+// HasControl reports whether PollControl has output.
+func (s *Stream) HasControl() bool {
+	switch {
+	case s.state != Connected || s.parted || s.ctlSlots == 0:
+		return false
+	case s.pending != none:
 		return true
 	}
-	return false
+	return s.ctlSlots >= s.slots() && (s.opens < len(s.open) || s.creditsDue())
 }
 
 func (s *Stream) control(out *Control) {
