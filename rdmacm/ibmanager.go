@@ -29,6 +29,7 @@ type ibManager struct {
 	planned   monotime.Time // when the manager's goroutine calls serve again, at the latest
 	conns     map[ibcm.ConnID]*ibConnector
 	listeners map[ibcm.ListenerID]*ibConnector
+	refusals  refusals
 
 	// of the manager's goroutine
 	out     []ibcm.Datagram // empty, of sendBurst
@@ -37,13 +38,15 @@ type ibManager struct {
 }
 
 func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
-	return &ibManager{
+	b := &ibManager{
 		m: m, kind: kind, svc: svc,
 		ports: &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}},
 		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint16(svc.Slot()), Random: m.random,
 			ACKDelay: ackDelay}), conns: map[ibcm.ConnID]*ibConnector{},
 		listeners: map[ibcm.ListenerID]*ibConnector{}, out: make([]ibcm.Datagram, 0, sendBurst),
 	}
+	b.agent.Refused = b.refusals.note
+	return b
 }
 
 // ackDelay is the time in which this side acknowledges, as a time code: the device attribute
@@ -105,7 +108,11 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	busy = b.agent.Waiting() || len(b.events) > 0
 	next, _ = b.agent.NextTimeout()
 	b.planned = next
+	refused := b.refusals.take()
 	b.m.mu.Unlock()
+	for _, r := range refused {
+		logRefused(r.local, r.peer, r.why)
+	}
 	if b.flush(b.out) {
 		next, busy = min(next, now.Add(sendPause)), len(b.events) > 0
 	}

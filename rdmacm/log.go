@@ -5,7 +5,9 @@ package rdmacm
 import (
 	"net/netip"
 
+	"verbena/internal/cm/ibcm"
 	"verbena/internal/core"
+	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 )
 
@@ -52,4 +54,45 @@ func logRefused(local netip.AddrPort, peer netip.Addr, why cm.Reason) {
 // refusal is the reason of a refused request.
 type refusal struct{ cm.Reason }
 
-func (r refusal) Error() string { return r.String() }
+func (r refusal) Error() string {
+	if r.Reason == cm.RejInvalidServiceID {
+		return "nobody listens"
+	}
+	return r.String()
+}
+
+// refusals has the requests that the agent refused by itself, for the log. The manager's goroutine
+// writes them, without a lock.
+type refusals struct {
+	list   []refused
+	second int64 // of the process's clock, in which count were noted
+	count  int
+}
+
+type refused struct {
+	local netip.AddrPort
+	peer  netip.Addr
+	why   cm.Reason
+}
+
+// maxRefusals bounds the lines of a second: any host may send such requests.
+const maxRefusals = 16
+
+func (r *refusals) note(path ibcm.Path, service cm.ServiceID, why cm.Reason) {
+	if !core.Logs() {
+		return
+	}
+	if now := int64(monotime.Now()) / int64(monotime.Second); now != r.second {
+		r.second, r.count = now, 0
+	}
+	if r.count++; r.count <= maxRefusals {
+		local := netip.AddrPortFrom(path.Local, service.Port())
+		r.list = append(r.list, refused{local, path.Remote, why})
+	}
+}
+
+// take returns the refusals since it was last called.
+func (r *refusals) take() (list []refused) {
+	list, r.list = r.list, nil
+	return list
+}

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/cm/ibcm"
 	"verbena/internal/testkit/loopback"
+	"verbena/internal/wire/cm"
 	"verbena/verbs"
 )
 
@@ -118,6 +120,9 @@ func logsConnections(t *testing.T, k kindUnderTest, l *logLines) {
 	if !k.silent && !l.has("level=WARN", event, "type=RDMA_CM_EVENT_REJECTED", peer, "nobody listens at "+port) {
 		t.Error("no line says that nobody listens")
 	}
+	if k.Kind == RoCE && !l.has("level=WARN", event, `type="request refused"`, " local="+port, " peer=", `reason="nobody listens"`) {
+		t.Error("the server has no line that it refused a request because nobody listens")
+	}
 }
 
 // connected returns both ends of a connection.
@@ -137,4 +142,22 @@ func connected(t *testing.T, ctx context.Context, l *Listener, o *Options) (clie
 		t.FailNow()
 	}
 	return client, server
+}
+
+// Strangers fill no log: they may send any number of requests.
+func TestLinesOfRefusalsAreBounded(t *testing.T) {
+	var l logLines
+	dev, err := verbs.Open(loopback.Device(t), verbs.WithLogger(slog.New(slog.NewTextHandler(&l, nil))))
+	check(t, err)
+	t.Cleanup(func() { check(t, dev.Close()) })
+	var r refusals
+	for range 100 * maxRefusals {
+		r.note(ibcm.Path{}, 0, cm.RejInvalidServiceID)
+	}
+	if n := len(r.take()); n < maxRefusals || n > 2*maxRefusals { // the clock may have struck
+		t.Errorf("%d lines for %d requests", n, 100*maxRefusals)
+	}
+	if n := len(r.take()); n != 0 {
+		t.Errorf("%d refusals twice", n)
+	}
 }

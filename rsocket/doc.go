@@ -48,5 +48,5 @@
 // All methods may be called concurrently. Read and Write do not allocate. Write copies to memory
 // that the device reads, and Read from memory that the peer has written. ReadFrom and WriteTo,
 // which io.Copy calls, lend that memory to the other end: one copy less. WriteBuffers sends a
-// net.Buffers by few messages.
+// net.Buffers by few messages. WriteTo of net.Buffers sends one for each buffer.
 package rsocket

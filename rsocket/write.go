@@ -40,7 +40,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 }
 
 // WriteBuffers sends several buffers as one: writev(2). It consumes them as net.Buffers.WriteTo
-// does, which sends each by a message of its own.
+// does. That sends each buffer by a message of its own: package net lets only its own connections
+// have buffers at once. So a program calls
+//
+//	c.WriteBuffers(&buffers) // instead of buffers.WriteTo(c)
 func (c *Conn) WriteBuffers(b *net.Buffers) (int64, error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

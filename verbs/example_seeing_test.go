@@ -110,3 +110,20 @@ func ExampleVars() {
 	fmt.Println(len(shown.Devices), shown.Devices[0].Name == dev.Info().Name)
 	// Output: 1 true
 }
+
+// VERBENA_LOG is for programs that `verbena run` gives the C libraries. A Go program that is to have
+// its lines opens a device with a logger of that level, before it uses rdmacm or rsocket.
+func ExampleWithLogger_environment() {
+	os.Setenv("VERBENA_LOG", "warn") // from the shell that starts the program
+	var opts []verbs.Option
+	if text := os.Getenv("VERBENA_LOG"); text != "" {
+		var level slog.Level
+		done(level.UnmarshalText([]byte(text))) // debug, info or warn
+		opts = append(opts, verbs.WithLogger(slog.New(slog.NewTextHandler(os.Stderr,
+			&slog.HandlerOptions{Level: level}))))
+	}
+	dev := must(verbs.Open(loopbackName(), opts...))
+	defer dev.Close()
+	fmt.Println(len(opts), "option")
+	// Output: 1 option
+}

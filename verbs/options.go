@@ -76,6 +76,12 @@ func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = inter
 // slog.LevelDebug. Refused calls, failed completions, connections that failed and asynchronous
 // events are at slog.LevelWarn, with reason and peer. Flushed work requests do not count as failed.
 //
+// The variable VERBENA_LOG has no effect on a Go program, which may pass a logger of its level:
+//
+//	err := level.UnmarshalText([]byte(os.Getenv("VERBENA_LOG"))) // of a slog.Level
+//	h := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+//	dev, err := verbs.Open("", verbs.WithLogger(slog.New(h)))
+//
 // The log's handler must call neither package verbs nor rdmacm: the queue pair or the identifier
 // that a line is about may be locked.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.Log = core.LogTo(l) } }

@@ -22,7 +22,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, h *cm.Header, m *cm.REQ,
 		return
 	}
 	if why := a.checkREQ(path, m); why != 0 {
-		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: why})
+		a.refuse(path, tid, m, why)
 		return
 	}
 	l := a.match(m.ServiceID, path.Local)
@@ -32,18 +32,24 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, h *cm.Header, m *cm.REQ,
 	}
 	if l == nil {
 		a.count[NoListener]++
-		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ,
-			Reason: cm.RejInvalidServiceID})
+		a.refuse(path, tid, m, cm.RejInvalidServiceID)
 		return
 	}
 	if old := a.byQPN[remoteQPN{plainAddr(path.Remote), m.LocalCAGUID, m.LocalQPN}]; old != nil {
 		a.count[StaleRejected]++
-		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ,
-			Reason: cm.RejStaleConnection})
+		a.refuse(path, tid, m, cm.RejStaleConnection)
 		a.doubt(old)
 		return
 	}
 	a.admit(now, path, h, l, m, from)
+}
+
+// refuse answers a request that makes no connection.
+func (a *Agent) refuse(path Path, tid uint64, m *cm.REQ, why cm.Reason) {
+	a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: why})
+	if a.Refused != nil {
+		a.Refused(path, m.ServiceID, why)
+	}
 }
 
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.
