@@ -111,8 +111,8 @@ func ExampleVars() {
 	// Output: 1 true
 }
 
-// VERBENA_LOG is for programs that `verbena run` gives the C libraries. A Go program that is to have
-// its lines opens a device with a logger of that level, before it uses rdmacm or rsocket.
+// VERBENA_LOG is for programs over the C libraries. A Go program that is to obey it opens a device
+// with a logger of that level, before it uses rdmacm or rsocket.
 func ExampleWithLogger_environment() {
 	os.Setenv("VERBENA_LOG", "warn") // from the shell that starts the program
 	var opts []verbs.Option

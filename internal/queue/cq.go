@@ -140,8 +140,8 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	return true
 }
 
-// makeRoomLocked finds out what was polled meanwhile. If that is not enough it doubles the slots, up
-// to the depth. It reports false if the queue is full. It may unlock pushMu meanwhile.
+// makeRoomLocked finds out what was polled meanwhile. If that is not enough it doubles the slots,
+// up to the depth. It reports false if the queue is full. It may unlock pushMu meanwhile.
 func (q *CQ) makeRoomLocked() bool {
 	for {
 		q.polled = q.ring.head.Load()

@@ -155,7 +155,7 @@ func TestTotalLength(t *testing.T) {
 	}
 }
 
-// A queue that empties begins at its first slot: beside many queues the others are not in the cache.
+// A queue that empties begins at its first slot: beside many queues the caches lack the others.
 func TestEmptyQueuesBeginAnew(t *testing.T) {
 	sq, rq, recv := NewSendQueue(8, 1, 64), NewRecvQueue(8, 1), RecvWQE{}
 	send := func() *SendWQE {

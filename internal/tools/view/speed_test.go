@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -45,20 +46,49 @@ func BenchmarkMillion(b *testing.B) {
 // frame-ms is the mean time between frames, worst-ms the longest, and draw-ms the longest time in
 // the page's script.
 func BenchmarkMillionInBrowser(b *testing.B) {
-	capture, dir := filepath.Join(b.TempDir(), "million.pcapng"), b.TempDir()
-	if err := os.WriteFile(capture, million(b), 0o600); err != nil {
-		b.Fatal(err)
+	openMillion(b, million(b))
+}
+
+// BenchmarkJoinedInBrowser is BenchmarkMillionInBrowser of the captures of both ends, of half a
+// million packets each.
+func BenchmarkJoinedInBrowser(b *testing.B) {
+	c := talk.New(b)
+	for i := range uint32(250_000) {
+		c.Send(roce.RCSendOnly, i, 64)
+		if i%100 == 50 {
+			c.Send(roce.RCSendOnly, i, 64)
+		}
+		c.Ack(i)
+	}
+	ends := talk.Ends{Ahead: time.Second, Told: true, Fate: func(n int) talk.Fate {
+		return talk.Fate{Flight: 10 * time.Microsecond, Lost: n%201 == 100}
+	}}
+	x, y := ends.Split(b, c.Bytes())
+	openMillion(b, x, y)
+}
+
+// openMillion measures the opening and moving of captures.
+func openMillion(b *testing.B, captures ...[]byte) {
+	dir := b.TempDir()
+	for i, c := range captures {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), c, 0o600); err != nil {
+			b.Fatal(err)
+		}
 	}
 	page := browser.Start(b, 1400, 900)
 	var frames struct{ Mean, Worst, Busy float64 }
 	for b.Loop() {
 		start := time.Now()
-		data, err := os.ReadFile(capture)
-		if err != nil {
-			b.Fatal(err)
+		var data [][]byte
+		for i := range captures {
+			d, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			data = append(data, d)
 		}
 		file := filepath.Join(dir, "page.html")
-		if err := writeFile(file, read(b, "million", data)); err != nil {
+		if err := writeFile(file, read(b, "million", data...)); err != nil {
 			b.Fatal(err)
 		}
 		made := time.Since(start)
