@@ -227,6 +227,26 @@ func ExampleSRQ() {
 	// SRQ limit reached
 }
 
+// A message finds the receive that was posted for its tag. The queue pair is connected to itself.
+func ExampleSRQ_PostOps() {
+	dev := openLoopback()
+	defer dev.Close()
+	pd, sent, matched := must(dev.AllocPD()), must(dev.CreateCQ(16, nil)), must(dev.CreateCQ(16, nil))
+	srq := must(pd.CreateTagSRQ(ib.SRQAttr{MaxWR: 8, MaxSGE: 1}, ib.TMAttr{MaxNumTags: 8, MaxOps: 8}, matched))
+	qp := must(pd.CreateQP(&verbs.QPInitAttr{Type: ib.QPTypeRC, SRQ: srq, SendCQ: sent, RecvCQ: matched, Cap: ib.QPCap{MaxSendWR: 8, MaxInlineData: 64}}))
+	selfConnected(dev, qp)
+	mr := must(pd.RegMR(make([]byte, 128), ib.AccessLocalWrite))
+	must(srq.PostOps(
+		ib.TagWR{Opcode: ib.TagAdd, RecvID: 1, Tag: 1, Mask: 0xff, SGList: []ib.SGE{mr.SGE(0, 64)}},
+		ib.TagWR{Opcode: ib.TagAdd, RecvID: 2, Tag: 2, Mask: 0xff, SGList: []ib.SGE{mr.SGE(64, 64)}},
+	))
+	header := ib.TMH{Op: ib.TMEager, AppCtx: 7, Tag: 2}
+	must(qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, Inline: append(header.Append(nil), "hello"...)}))
+	wc := one(matched)
+	fmt.Printf("receive %d, tag %d from %d: %s\n", wc.WRID, wc.TMInfo().Tag, wc.TMInfo().Priv, mr.Bytes()[64:64+wc.ByteLen])
+	// Output: receive 2, tag 2 from 7: hello
+}
+
 // A datagram is sent to an address handle, a queue pair number and its Q_Key,
 // and arrives behind 40 bytes of network header.
 func ExampleAH() {

@@ -199,6 +199,20 @@ func TestTagRendezvous(t *testing.T) {
 	}
 }
 
+// A rendezvous that comes before the queue pair may send is READ once it may.
+func TestTagRendezvousBeforeRTS(t *testing.T) {
+	m := newMatcher(t, func(s *script.Setup) { s.State = ib.QPRTR })
+	m.add(50, 5, 0, 3000)
+	m.Recv(script.Request(wire.RCSendOnly, peerPSN, rendezvous(1500)))
+	m.wantWC("matched", matched(50, rndv, 1500, ib.WCTMMatch))
+	m.WantPacket("acknowledged", wire.RCAcknowledge, peerPSN)
+	m.WantEvent("connected", ib.EventCommEst)
+	m.WantIdle("no READ yet")
+	m.Modify(ib.QPAttr{State: ib.QPRTS, SQPSN: psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+		ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic)
+	m.WantPacket("READ", wire.RCRDMAReadRequest, psn)
+}
+
 // A receive that is too short gets the headers, and each where the send queue is the application's.
 func TestTagRendezvousOfApplication(t *testing.T) {
 	for _, c := range []struct {

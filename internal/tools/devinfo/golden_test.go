@@ -71,6 +71,18 @@ func TestLayoutIsThatOfIbvDevinfo(t *testing.T) {
 	}
 }
 
+// The lines of tag matching are those of ibv_devinfo 65 for a device that has it.
+func TestTagMatchingIsThatOfIbvDevinfo(t *testing.T) {
+	d := rxe0()
+	d.Attr.TM = ib.TMCaps{MaxRndvHdrSize: 64, MaxNumTags: 127, Flags: ib.TMCapRC, MaxOps: 32768, MaxSGE: 1}
+	var b bytes.Buffer
+	Print(&b, d, true)
+	want := "\tmax_rndv_hdr_size:\t\t64\n\tmax_num_tags:\t\t\t127\n\tmax_ops:\t\t\t32768\n\tmax_sge:\t\t\t1\n\tflags:\n\t\t\t\t\tIBV_TM_CAP_RC\n"
+	if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "tag matching") {
+		t.Errorf("%s", b.String())
+	}
+}
+
 func TestListsAreThoseOfIbvDevices(t *testing.T) {
 	list := []Entry{{Name: "rxe0", GUID: 0x505400fffe770001}, {Name: "siw0", GUID: 0x505400fffe770001}}
 	var devices, names bytes.Buffer
