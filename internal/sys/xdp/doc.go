@@ -8,5 +8,7 @@
 //	                                 ├─ UDP to an address and port of AddPort ─ a slot of Give ───► socket
 //	                                 └─ all else, fragments, IP options, VLAN tags: to the kernel
 //
+// A tag that the driver has taken out of the frame counts, where the driver tells.
+//
 // Only the process that keeps the port imports this package. It needs CAP_BPF and CAP_NET_ADMIN.
 package xdp

@@ -70,13 +70,32 @@ func attach(iface *net.Interface, queues int) (p *Program, err error) {
 		KeySize: 4, ValueSize: 4, MaxEntries: uint32(portshare.Slots * queues)}); err != nil {
 		return p, fmt.Errorf("map of sockets: %w", err)
 	}
-	if p.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "verbena_steer", Type: ebpf.XDP,
-		License: "Dual BSD/GPL", Flags: xdpHasFrags,
-		Instructions: p.instructions([6]byte(iface.HardwareAddr))}); err != nil {
-		return p, fmt.Errorf("load the program: %w", err)
+	// Where the driver tells of tags that it has taken out of frames the program asks it.
+	if ask := askForTag(); ask != nil && p.load(iface, ask, true) == nil {
+		return p, nil
 	}
-	p.link, err = link.AttachXDP(link.XDPOptions{Program: p.prog, Interface: iface.Index})
-	return p, err
+	return p, p.load(iface, nil, false)
+}
+
+// load loads the program with instructions that ask for a tag, and attaches it.
+func (p *Program) load(iface *net.Interface, ask asm.Instructions, bound bool) (err error) {
+	spec := &ebpf.ProgramSpec{Name: "verbena_steer", Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Flags: xdpHasFrags, Instructions: p.instructions([6]byte(iface.HardwareAddr), ask)}
+	if bound {
+		spec.Flags |= xdpDeviceBound
+		spec.Ifindex = uint32(iface.Index)
+	}
+	prog, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return fmt.Errorf("load the program: %w", err)
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: iface.Index})
+	if err != nil {
+		prog.Close()
+		return err
+	}
+	p.prog, p.link = prog, l
+	return nil
 }
 
 // noPreallocation (BPF_F_NO_PREALLOC) has an empty map take no memory.
@@ -160,10 +179,10 @@ const (
 	mdQueue   = 16
 )
 
-// instructions returns the program.
+// instructions returns the program. ask passes frames that had a tag.
 //
 //	R6 context, R7 frame, R8 its end; the stack has a portKey (IPv4 mapped to IPv6) at -24
-func (p *Program) instructions(mac [6]byte) asm.Instructions {
+func (p *Program) instructions(mac [6]byte, ask asm.Instructions) asm.Instructions {
 	pass := func(r asm.Register, op asm.JumpOp, v uint32) asm.Instruction {
 		return op.Imm32(r, int32(v), "pass")
 	}
@@ -244,7 +263,7 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 		prog = append(prog, pass(word, asm.JEq, n))
 	}
 	// The key is slot * queues + queue.
-	return append(prog,
+	prog = append(prog,
 		asm.RSh.Imm(word, portshare.SlotShift),
 		asm.Ja.Label("slot"),
 
@@ -255,6 +274,9 @@ func (p *Program) instructions(mac [6]byte) asm.Instructions {
 
 		asm.And.Imm(word, portshare.Slots-1).WithSymbol("slot"),
 		asm.Mul.Imm(word, int32(p.queues)),
+	)
+	prog = append(prog, ask...)
+	return append(prog,
 		asm.LoadMem(asm.R2, asm.R6, mdQueue, asm.Word),
 		pass(asm.R2, asm.JGE, uint32(p.queues)),
 		asm.Add.Reg(asm.R2, word),
