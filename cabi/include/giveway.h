@@ -38,7 +38,8 @@ enum {
 	VB_UNTAKEN = 4,
 	/*
 	 * A longer yield went to a thread that computes, not to some that poll. Linux's
-	 * slices end at a tick after 1.4 ms on two processors, and after 2.8 on eight.
+	 * slices end at a tick after 1.4 ms on two processors, and after 2.8 on eight. Where
+	 * several processes send to this one, all of them may poll: then for each of them.
 	 */
 	VB_SLICE_NS = 1500000,
 	/* about 4 ms of naps, before a yield tests whether that thread is still there */
@@ -65,6 +66,7 @@ struct vb_giveway {
 	atomic_uint taken, untaken; /* yields in a row */
 	atomic_uint naps; /* to come */
 	atomic_uint refused; /* the empty poll before the last nap that something forestalled */
+	atomic_uint senders; /* the processes of this host that send to this one; 0: unknown */
 	atomic_uint term; /* the naps after the last yield that took a slice; 0: the last did not */
 	_Atomic uint64_t napped; /* when, to get another core */
 	_Atomic uint64_t until; /* when the naps of the term end */
@@ -119,7 +121,7 @@ static inline uint64_t vb_naps_ns(unsigned naps)
 /* Notes a yield that took so long and ended now. */
 static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64_t took)
 {
-	unsigned term = VB_GET(g->term);
+	unsigned term = VB_GET(g->term), senders = VB_GET(g->senders);
 
 	if (took < VB_TAKEN_NS) {
 		VB_SET(g->taken, 0);
@@ -131,7 +133,7 @@ static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64
 	}
 	VB_SET(g->shared, 1);
 	VB_SET(g->untaken, 0);
-	if (took >= VB_SLICE_NS) {
+	if (took >= (uint64_t)VB_SLICE_NS * (senders ? senders : 1)) {
 		term = !term ? VB_FIRST_NAPS : term < VB_LAST_NAPS ? 2 * term : VB_LAST_NAPS;
 		VB_SET(g->naps, term);
 		VB_SET(g->term, term);

@@ -115,6 +115,10 @@ static unsigned give_way(struct vb_cq *cq, unsigned empty)
 
 	switch (vb_giveway_next(g, empty)) {
 	case VB_YIELD:
+		if (cq->board)
+			atomic_store_explicit(&g->senders,
+					      atomic_load_explicit(&cq->board->entries, memory_order_relaxed),
+					      memory_order_relaxed);
 		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
 	case VB_NAP:
 		return nap_uncancelled(cq, empty);

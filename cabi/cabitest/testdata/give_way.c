@@ -71,6 +71,16 @@ int main(void)
 	d = poll_for(&g, POLLS, 1400000);
 	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 4 / 5);
 
+	/* The turns of 16 ranks may take longer than a slice. Beside one peer that is a slice. */
+	g.senders = 15;
+	d = poll_for(&g, POLLS, 6000000);
+	CHECK(d.yields > POLLS / VB_SHARED_POLLS / 3 && !g.term);
+	g.senders = 1;
+	poll_for(&g, 4 * VB_SHARED_POLLS, 1600000);
+	CHECK(g.term == VB_FIRST_NAPS);
+	g = (struct vb_giveway){0};
+	poll_for(&g, VB_ALONE_POLLS, 5000);
+
 	/* One that returns at once does not make it alone; several do. */
 	d = poll_for(&g, VB_SHARED_POLLS, 300);
 	d = poll_for(&g, 100, 5000);
