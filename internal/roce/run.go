@@ -11,15 +11,15 @@ import (
 )
 
 // A run is several datagrams of one message, which differ in their PSNs and payload. Most of a long
-// message's are in runs: their memory is looked up once.
+// message's are in runs: their memory is looked up once. Their payload is copied where that of a
+// single datagram is.
 
 // RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
 // multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in this turn:
 // the first may be at the end of a piece of memory.
 func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
 	size := wire.BTHBytes + payload + wire.ICRCBytes
-	if b.plain || payload <= copyBelow || len(b.held) == cap(b.held) || b.Full() ||
-		b.turn.noRuns > 1 ||
+	if b.plain || len(b.held) == cap(b.held) || b.Full() || b.turn.noRuns > 1 ||
 		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
 			b.turn.dst != dst) {
 		return 0
@@ -38,6 +38,56 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 		return 0
 	}
 	data = data[:n*payload]
+	ok := false
+	if payload <= copyBelow {
+		ok = b.copyRun(path, bth, data, payload, n)
+	} else {
+		ok = b.pointRun(path, bth, data, payload, n)
+	}
+	if !ok {
+		b.turn.noRuns++
+		return 0
+	}
+	size := wire.BTHBytes + payload + wire.ICRCBytes
+	if b.n == 0 {
+		b.path, b.segBytes = path, size
+	}
+	b.turn.path, b.turn.dst = path, bth.DestQP
+	if payload <= copyBelow {
+		s.Release()
+	} else {
+		b.held = append(b.held, s)
+	}
+	b.start = len(b.arena)
+	b.n += n
+	b.bytes += n * size
+	b.turn.packets += n
+	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
+	return n
+}
+
+// copyRun adds the n datagrams of Run by value.
+func (b *Burst) copyRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
+	size := wire.BTHBytes + payload + wire.ICRCBytes
+	at := len(b.arena)
+	run := b.arena[at : at+n*size]
+	if !mem.CopyEach(run[wire.BTHBytes:], size, data, payload) {
+		return false
+	}
+	psn := bth.PSN
+	for i := range n {
+		p := run[i*size : (i+1)*size]
+		bth.PSN = psn.Add(uint32(i))
+		bth.Append(p[:0])
+		sum := wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), p[:size-wire.ICRCBytes])
+		wire.AppendICRC(p[:size-wire.ICRCBytes], sum)
+	}
+	b.arena = b.arena[:at+n*size]
+	return true
+}
+
+// pointRun adds them by reference.
+func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
 	size := wire.BTHBytes + payload + wire.ICRCBytes
 	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
 	for i := range sums {
@@ -48,8 +98,7 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 		arena = append(arena, make([]byte, wire.ICRCBytes)...)
 	}
 	if !mem.SumEach(sums, data, wire.Update) {
-		b.turn.noRuns++
-		return 0
+		return false
 	}
 	at := len(b.arena)
 	for i, sum := range sums {
@@ -59,15 +108,6 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 		binary.LittleEndian.PutUint32(arena[at:], wire.Finish(sum))
 		at += wire.ICRCBytes
 	}
-	if b.n == 0 {
-		b.path, b.segBytes = path, size
-	}
-	b.turn.path, b.turn.dst = path, bth.DestQP
-	b.held = append(b.held, s)
-	b.arena, b.start = arena, len(arena)
-	b.n += n
-	b.bytes += n * size
-	b.turn.packets += n
-	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
-	return n
+	b.arena = arena
+	return true
 }

@@ -15,12 +15,14 @@ import (
 // A run from memory that has gone, or is in pieces, changes nothing.
 func TestRunRefused(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		gone bool
-		list [][]byte
+		name    string
+		payload int
+		gone    bool
+		list    [][]byte
 	}{
-		{"gone", true, nil},
-		{"in pieces", false, [][]byte{make([]byte, 1024), make([]byte, 1024)}},
+		{"gone, to be copied", copyBelow, true, nil},
+		{"gone, to be pointed at", 2 * copyBelow, true, nil},
+		{"in pieces", 1024, false, [][]byte{make([]byte, 1024), make([]byte, 1024)}},
 	} {
 		buf := pages.New(t, 1)
 		tab, r := table(t, buf)
@@ -30,7 +32,7 @@ func TestRunRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, v := tab.Local(1, ib.SGE{Length: 2048, LKey: r.LKey()}, 0)
+		s, v := tab.Local(1, ib.SGE{Length: uint32(2 * c.payload), LKey: r.LKey()}, 0)
 		if v != ib.VendorNone {
 			t.Fatal(v)
 		}
@@ -38,7 +40,7 @@ func TestRunRefused(t *testing.T) {
 			buf.Unmap(t, 0, 1)
 		}
 		b := NewBurst()
-		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, s, 1024, 2) != 0 {
+		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, s, c.payload, 2) != 0 {
 			t.Errorf("%s: a run", c.name)
 		}
 		s.Release()

@@ -11,10 +11,15 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// A run has the bytes of the datagrams that Begin, Span and End make one by one. It may start a
-// burst or stand behind others.
+// A run has the bytes of the datagrams that Begin, Span and End make one by one, by value or by
+// reference. It may start a burst or stand behind others.
 func TestRun(t *testing.T) {
-	const payload = 1024
+	for _, payload := range []int{256, copyBelow, copyBelow + 4} {
+		testRun(t, payload)
+	}
+}
+
+func testRun(t *testing.T, payload int) {
 	buf := make([]byte, 80*payload)
 	for i := range buf {
 		buf[i] = byte(i*7 + i>>9)
@@ -35,7 +40,7 @@ func TestRun(t *testing.T) {
 			h := h
 			h.PSN = h.PSN.Add(uint32(i))
 			if run && i == before {
-				if room := b.RunRoom(burstPath, 9, payload); room != 62-before {
+				if room := b.RunRoom(burstPath, 9, payload); room != min(MaxSegments, MaxBurstBytes/(payload+16))-before {
 					t.Errorf("room for %d datagrams behind %d", room, before)
 				}
 				if b.Run(burstPath, h, open(i, n), payload, n) != n {
@@ -59,6 +64,9 @@ func TestRun(t *testing.T) {
 		b.Copy(buf[:8])
 		b.End()
 		b.Seal()
+		if held := !r.Idle(); held != (payload > copyBelow) {
+			t.Errorf("payloads of %d bytes: held %v", payload, held)
+		}
 		all := bytes.Join(b.Iov(), nil)
 		if b.Reset(); !r.Idle() {
 			t.Error("memory is held after Reset")
@@ -67,7 +75,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, before := range []int{0, 1, 7} {
 		if !bytes.Equal(burst(true, before), burst(false, before)) {
-			t.Errorf("behind %d others: other bytes than one by one", before)
+			t.Errorf("%d bytes behind %d others: other bytes than one by one", payload, before)
 		}
 	}
 }
