@@ -20,8 +20,15 @@ import (
 // childEnv makes the test program a peer process instead.
 const childEnv = "VERBENA_TEST_PEER"
 
+// boxEnv names the file by whose domain such a process serves a shared receive queue instead.
+const boxEnv = "VERBENA_TEST_XRC_FILE"
+
 func TestMain(m *testing.M) {
 	if device := os.Getenv(childEnv); device != "" {
+		if path := os.Getenv(boxEnv); path != "" {
+			serveBox(device, path)
+			return
+		}
 		servePeer(device)
 		return
 	}

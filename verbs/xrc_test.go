@@ -65,7 +65,7 @@ func (s *station) initiator(size int) (from *end, to *verbs.QP) {
 	return from, to
 }
 
-func connectXRC(t testing.TB, from *end, ctx *verbs.Context, to *verbs.QP) {
+func connectXRC(t testing.TB, from *end, ctx *verbs.Context, to *verbs.QP, change ...func(*ib.QPAttr)) {
 	t.Helper()
 	for _, q := range []*verbs.QP{from.qp, to} {
 		check(t, q.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: 1, AccessFlags: allAccess &^ ib.AccessMWBind}, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags))
@@ -79,7 +79,11 @@ func connectXRC(t testing.TB, from *end, ctx *verbs.Context, to *verbs.QP) {
 	}
 	check(t, to.Modify(at(from.ctx, from.qp.QPN()), route|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer))
 	check(t, from.qp.Modify(at(ctx, to.QPN()), route))
-	check(t, from.qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: 9, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 16},
+	rts := &ib.QPAttr{State: ib.QPRTS, SQPSN: 9, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 16}
+	for _, f := range change {
+		f(rts)
+	}
+	check(t, from.qp.Modify(rts,
 		ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic))
 	check(t, to.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: 9, Timeout: 14}, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout))
 }

@@ -18,8 +18,10 @@ type XRCD core.XRCD
 // domain. flag is os.O_CREATE, to make the domain if it does not exist. With os.O_EXCL as well
 // it refuses a domain that exists. The file may be closed afterwards.
 //
-// A domain belongs to this process. Another process that opens it with the same file gets its
-// own.
+// Processes of one user share a domain that they open with the same file: a queue pair of one
+// delivers to the shared receive queues of all. SEND and RDMA WRITE do. READ, atomics and FLUSH
+// for a queue of another process fail at the requester. With captures, faults or
+// WithoutLocalPath, and on other systems than Linux, each process has a domain of its own.
 //
 // Errors: EAGAIN without O_CREATE if there is no such domain; EINVAL with O_EXCL if there is;
 // EOPNOTSUPP on devices of other kinds than RoCE.
@@ -45,7 +47,8 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	return (*QP)(v), err
 }
 
-// OpenQP opens an XRC_RECV queue pair of the domain by its number: ibv_open_qp(3). Each QP from
+// OpenQP opens an XRC_RECV queue pair of the domain, which this process has made, by its number:
+// ibv_open_qp(3). Each QP from
 // CreateQP and OpenQP may modify and query the queue pair, and gets its events. The queue pair
 // is removed when the last of them is destroyed.
 //

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains: ibv_open_xrcd(3). Contexts of this process that open a domain by the same inode
- * share it. Another process gets its own.
+ * XRC domains: ibv_open_xrcd(3). Contexts that open a domain by the same inode share it, also those
+ * of other processes of the user.
  */
 #include "xrcd.h"
 #include "pd.h"

@@ -13,6 +13,7 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/queue"
 	"verbena/internal/roce/rc"
+	"verbena/internal/transport/roce"
 )
 
 // SRQ is a shared receive queue: receives that several queue pairs take from.
@@ -106,7 +107,7 @@ func (s *SRQ) makeXRC(xrcd *XRCD, cq *CQ) error {
 		xrcd.users.Add(-1)
 		return err
 	}
-	num, err := c.host.xrc.number()
+	num, err := c.host.xrc.number(roce.Of(c.eng))
 	if err != nil {
 		xrcd.users.Add(-1)
 		cq.users.Add(-1)

@@ -4,6 +4,7 @@ package core
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/roce/rc"
+	"verbena/internal/transport/roce"
 )
 
 // XRCD is an XRC domain: XRC_RECV queue pairs of a domain deliver to its XRC shared receive queues,
@@ -43,7 +45,7 @@ func (c *Context) OpenXRCD(file *os.File, flag int) (x *XRCD, err error) {
 			return nil, fail(errnoOf(err, syscall.EBADF), "file", "%v", err)
 		}
 	}
-	dom, err := c.host.xrc.open(c.info.Name, info, flag)
+	dom, err := c.host.xrc.open(c, file, info, flag)
 	if err != nil {
 		return nil, err
 	}
@@ -102,27 +104,27 @@ type xrcHost struct {
 	numbers map[ib.SRQN]struct{}
 }
 
-func (h *xrcHost) open(device string, file os.FileInfo, flag int) (*xrcDomain, error) {
+func (h *xrcHost) open(c *Context, f *os.File, file os.FileInfo, flag int) (*xrcDomain, error) {
+	t := roce.Of(c.eng)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if file != nil {
-		i := slices.IndexFunc(h.domains, func(d *xrcDomain) bool {
-			return d.device == device && os.SameFile(d.file, file)
-		})
-		switch {
-		case i >= 0 && flag&os.O_EXCL != 0:
-			return nil, invalid("flag", "has O_EXCL, and the domain of %s is open", file.Name())
-		case i >= 0:
-			h.domains[i].refs++
-			return h.domains[i], nil
-		case flag&os.O_CREATE == 0:
-			return nil, fail(syscall.EAGAIN, "flag",
-				"lacks O_CREATE, and no domain of %s is open in this process", file.Name())
-		}
+	i := slices.IndexFunc(h.domains, func(d *xrcDomain) bool {
+		return file != nil && d.device == c.info.Name && os.SameFile(d.file, file)
+	})
+	switch {
+	case i >= 0 && flag&os.O_EXCL != 0:
+		return nil, invalid("flag", "has O_EXCL, and the domain of %s is open", file.Name())
+	case i >= 0:
+		h.domains[i].refs++
+		return h.domains[i], nil
 	}
-	d := &xrcDomain{device: device, file: file, refs: 1, inboxes: map[ib.SRQN]*rc.Inbox{},
-		targets: map[ib.QPN]*xrcTarget{}}
+	shared := t.NewDomain(c.info, c.counters)
+	d := &xrcDomain{device: c.info.Name, file: file, refs: 1, targets: map[ib.QPN]*xrcTarget{},
+		newTarget: shared.NewTarget, add: shared.Add, forget: shared.Remove, leave: shared.Leave}
 	if file != nil {
+		if err := enterDomain(shared, t.Shareable(), f, flag); err != nil {
+			return nil, err
+		}
 		h.domains = append(h.domains, d)
 	}
 	return d, nil
@@ -130,28 +132,36 @@ func (h *xrcHost) open(device string, file os.FileInfo, flag int) (*xrcDomain, e
 
 func (h *xrcHost) close(d *xrcDomain) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if d.refs--; d.refs == 0 {
+	d.refs--
+	last := d.refs == 0
+	if last {
 		h.domains = slices.DeleteFunc(h.domains, func(o *xrcDomain) bool { return o == d })
+	}
+	h.mu.Unlock()
+	if last {
+		d.leave()
 	}
 }
 
 // maxSRQN is the largest number that fits an XRCETH.
 const maxSRQN ib.SRQN = 1<<24 - 1
 
-// number gives out the number of a shared receive queue; 0 is none.
-func (h *xrcHost) number() (ib.SRQN, error) {
+// number gives out the number of a shared receive queue; 0 is none. No other process of this user
+// gives out the same: its numbers are those of other queue pairs, too.
+func (h *xrcHost) number(t *roce.Transport) (ib.SRQN, error) {
+	lo, hi := t.Numbers()
+	first, last := ib.SRQN(lo), ib.SRQN(hi)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.numbers == nil {
 		h.numbers = map[ib.SRQN]struct{}{}
 	}
-	if len(h.numbers) >= int(maxSRQN) {
+	if len(h.numbers) > int(last-first) {
 		return 0, errors.New("all numbers are taken")
 	}
 	for {
-		if h.next++; h.next > maxSRQN {
-			h.next = 1
+		if h.next++; h.next < first || h.next > last {
+			h.next = first
 		}
 		if _, taken := h.numbers[h.next]; !taken {
 			h.numbers[h.next] = struct{}{}
@@ -168,13 +178,39 @@ func (h *xrcHost) free(n ib.SRQN) {
 
 // xrcDomain is the domain that all XRCDs of a file stand for.
 type xrcDomain struct {
+	// immutable: the methods of a roce.Domain. The linker leaves them out of programs that never
+	// call OpenXRCD, which have other calls of QP and Context.
+	newTarget func(onEvent func(ib.EventType)) (*engine.Conn, error)
+	add       func(ib.SRQN, *rc.Inbox)
+	forget    func(ib.SRQN)
+	leave     func()
+
 	device string      // immutable
 	file   os.FileInfo // immutable; nil of a domain that cannot be opened again
 	refs   int         // guarded by xrcHost.mu
 
 	mu      sync.RWMutex // a leaf: taken with a Conn locked
-	inboxes map[ib.SRQN]*rc.Inbox
 	targets map[ib.QPN]*xrcTarget
+}
+
+// enterDomain makes a domain that of a file. Where it is not shareable, each process has its own.
+func enterDomain(d *roce.Domain, shareable bool, f *os.File, flag int) (err error) {
+	create := flag&os.O_CREATE != 0
+	if shareable {
+		err = d.Enter(f, create, flag&os.O_EXCL != 0)
+	} else if !create {
+		err = fs.ErrNotExist
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return invalid("flag", "has O_EXCL, and the domain of %s is open", f.Name())
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(syscall.EAGAIN, "flag", "lacks O_CREATE, and no domain of %s is open",
+			f.Name())
+	}
+	return fail(errnoOf(err, syscall.EIO), "file", "%v", err)
 }
 
 // xrcTarget is an XRC_RECV queue pair, which several QPs may stand for.
@@ -184,30 +220,15 @@ type xrcTarget struct {
 	qps  map[*QP]struct{} // guarded by dom.mu
 }
 
-// find is the look-up of a shared receive queue by a target.
-func (d *xrcDomain) find(n ib.SRQN) *rc.Inbox {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.inboxes[n]
-}
-
-func (d *xrcDomain) add(n ib.SRQN, b *rc.Inbox) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inboxes[n] = b
-}
-
 // remove takes a shared receive queue away. When it returns, no target takes receives from it,
 // completes for it, or reads or writes its memory.
 func (d *xrcDomain) remove(n ib.SRQN) {
-	d.mu.Lock()
-	delete(d.inboxes, n)
+	d.forget(n)
+	d.mu.RLock()
 	targets := slices.Collect(maps.Values(d.targets))
-	d.mu.Unlock()
+	d.mu.RUnlock()
 	for _, t := range targets {
-		t.conn.Lock()
-		t.conn.Machine().(*rc.QP).Forget(n)
-		t.conn.Unlock()
+		roce.Forget(t.conn, n)
 	}
 }
 

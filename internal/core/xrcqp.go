@@ -7,9 +7,6 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/queue"
-	"verbena/internal/roce"
-	"verbena/internal/roce/rc"
-	transportroce "verbena/internal/transport/roce"
 )
 
 // CreateQP creates an XRC_RECV queue pair of the domain in the RESET state: ibv_create_qp_ex(3).
@@ -30,11 +27,7 @@ func (x *XRCD) createQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
-	transport := transportroce.Of(x.ctx.eng)
-	t.conn, err = transport.NewConn(x.ctx.counters, func(n ib.QPN) roce.Machine {
-		return rc.NewXRCRecv(roce.Config{QPN: n, Reorder: transport.Reorder,
-			OnViolation: x.ctx.counters.Violation}, x.dom.find)
-	}, t.event, x.ctx.eng.FirstLane())
+	t.conn, err = x.dom.newTarget(t.event)
 	if err != nil {
 		x.users.Add(-1)
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)

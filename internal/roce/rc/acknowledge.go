@@ -26,19 +26,24 @@ func (q *QP) owe(o response) {
 // oweAck owes a positive acknowledgement; one already owed grows to cover psn.
 //
 // Spec: IBTA vol. 1, 9.7.5.1.2 (coalesced acknowledge messages).
-func (q *QP) oweAck(psn ib.PSN) {
+func (q *QP) oweAck(psn ib.PSN) { q.oweAckOf(psn, q.resp.msn) }
+
+// oweAckOf is oweAck where so many messages were completed at psn.
+func (q *QP) oweAckOf(psn ib.PSN, msn ib.MSN) {
 	r := &q.resp
-	o := response{kind: respAck, psn: psn, syndrome: q.ackSyndrome()}
+	o := response{kind: respAck, psn: psn, syndrome: q.ackSyndrome(), msn: msn}
 	if n := len(r.out); n > 0 {
 		if last := &r.out[n-1]; last.kind == respAck && last.syndrome.Kind() == wire.KindACK {
 			if last.psn.Before(psn) {
 				last.psn = psn
 			}
-			last.syndrome, last.msn = o.syndrome, r.msn
+			last.syndrome, last.msn = o.syndrome, msn
 			return
 		}
 	}
-	q.owe(o)
+	if len(r.out) < maxResponses {
+		r.out = append(r.out, o)
+	}
 }
 
 // ackSyndrome encodes the receives posted as credits; a shared receive queue
@@ -59,6 +64,7 @@ func (q *QP) handleDuplicate(p *wire.Packet) {
 		q.repeatRead(p)
 	case isSingle(p.Info.Operation):
 		q.repeatSingle(p)
+	case q.repeatPassed(p.PSN):
 	default:
 		// Acknowledge at once, also where nothing is asked for: its asker may have
 		// been lost.

@@ -18,6 +18,7 @@ type QP struct {
 	flavour
 	req  requester
 	resp responder
+	away away
 	cnp  notifier
 }
 
@@ -228,7 +229,8 @@ func (q *QP) loneAck() bool {
 // is then a lone acknowledgement, of psn, of a message that the application was notified of and may
 // answer.
 func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
-	if q.cnp.pending || !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
+	if q.cnp.pending || q.away.cur != nil || !q.loneAck() || !q.resp.delivered ||
+		q.req.cur != q.SQ.Tail() {
 		return 0, false
 	}
 	return q.resp.out[0].psn, true

@@ -220,20 +220,26 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 		}
 		e := k.remove(first, q.Reorder)
 		if e == nil {
-			if selective {
+			switch {
+			case q.away.cur != nil:
+				q.away.gap = true
+			case selective:
 				q.oweSack()
 			}
 			return
 		}
 		r.naked = true // the gap is not over yet: all that it held up is acknowledged
-		r.answered = e.answered
+		r.answered, q.away.from = e.answered, e
 		done := q.perform(&e.packet, e.packets)
-		if r.answered = false; !done {
+		if r.answered, q.away.from = false, nil; !done {
 			return
 		}
 	}
 }
 
-// Discard gives back the memory that the queue pair has taken from Config.Reorder. The caller
-// makes no other call afterwards.
-func (q *QP) Discard() { q.resp.kept.discard(q.Reorder) }
+// Discard gives back the memory that the queue pair has taken from Config.Reorder, and leaves the
+// processes that it has passed requests on to. The caller makes no other call afterwards.
+func (q *QP) Discard() {
+	q.resp.kept.discard(q.Reorder)
+	q.leaveOthers()
+}

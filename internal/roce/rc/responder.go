@@ -103,6 +103,7 @@ const (
 	nakAccess
 	nakOp
 	nakRNR
+	stall // not now: see away
 )
 
 // handleRequest takes a request packet, which says that it stands for n.
@@ -119,34 +120,52 @@ func (q *QP) handleRequest(p *wire.Packet, n uint32) {
 
 // perform takes the request expected next and reports whether it was carried out.
 func (q *QP) perform(p *wire.Packet, n uint32) bool {
+	v, detail := q.carryOut(p, n)
+	switch {
+	case v == accept:
+		q.resp.naked = false
+		return true
+	case v == drop: // another packet was refused
+	// A NAK would acknowledge the requests passed on before this one.
+	case v == stall, q.away.cur != nil:
+		q.stall(p, n)
+	default:
+		q.refuse(p, v, detail)
+	}
+	return false
+}
+
+// carryOut checks a request, and executes it or passes it on.
+func (q *QP) carryOut(p *wire.Packet, n uint32) (verdict, ib.VendorErr) {
 	if !p.Info.Valid { // Spec: IBTA vol. 1, 9.7.4.1
-		q.refuse(p, nakInvalid, ib.VendorOpcode)
-		return false
+		return nakInvalid, ib.VendorOpcode
 	}
 	if v := q.checkSequence(p); v != accept {
-		q.refuse(p, v, ib.VendorOpcode)
-		return false
+		return v, ib.VendorOpcode
 	}
 	if v := q.checkLength(p, n); v != accept {
-		q.refuse(p, v, ib.VendorLength)
-		return false
+		return v, ib.VendorLength
 	}
-	v, detail := q.checkXRC(p)
-	if v == accept {
-		v, detail = q.execute(p)
+	switch v, detail := q.checkXRC(p); {
+	case v != accept:
+		return v, detail
+	case q.away.to != nil:
+		q.shared.packet = *p // the argument of a call by pointer would be allocated
+		return q.shared.pass(q, n)
 	}
-	if v != accept {
-		q.refuse(p, v, detail)
-		return false
-	}
-	q.resp.naked = false
-	return true
+	return q.execute(p)
 }
 
 // checkPSN sorts out duplicates and gaps.
 func (q *QP) checkPSN(p *wire.Packet, n uint32) verdict {
 	r := &q.resp
 	switch d := p.PSN.Diff(r.epsn); {
+	case q.away.stalled && d == 0: // it is kept already
+		return drop
+	case d > 0 && q.Passing():
+		q.keep(p, n)
+		q.away.gap = true
+		return drop
 	case d == 0:
 		return accept
 	case d < 0:

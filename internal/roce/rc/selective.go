@@ -37,6 +37,10 @@ func (q *QP) oweSack() {
 // sendSack sends a SelectiveAcknowledge, unless nothing is missing any more.
 func (q *QP) sendSack(b *roce.Burst) bool {
 	r := &q.resp
+	if q.away.cur != nil {
+		q.away.gap = true
+		return true
+	}
 	if r.kept.count == 0 {
 		return true
 	}

@@ -39,6 +39,7 @@ type flavour struct {
 	sends   bool        // it has a requester
 	serves  bool        // it has a responder
 	domain  Domain      // of a target, else nil
+	shared  *shared     // of a target whose domain others share, else nil
 }
 
 var connected = flavour{service: wire.ServiceRC, base: wire.RCSendFirst, sends: true, serves: true}
@@ -73,8 +74,15 @@ func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
 		return nakInvalid, ib.VendorOpcode
 	}
 	box := q.domain(n)
+	q.away.to = nil
+	if box == nil && q.shared != nil {
+		return q.shared.check(q, n)
+	}
 	if box == nil {
 		return nakAccess, ib.VendorPD
+	}
+	if q.away.cur != nil {
+		return stall, ib.VendorNone
 	}
 	q.resp.srq = n
 	q.PD, q.SRQPD, q.Mem, q.RQ, q.RecvCQ = box.PD, box.PD, box.Mem, box.RQ, box.CQ

@@ -14,6 +14,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/transport/shm"
@@ -46,6 +47,12 @@ type Conn struct {
 	// guarded by mu: of a queue pair whose packets have a destination each
 	to    destination // of the packets that ring is for
 	offer func()      // makes the ring that datagrams to another could go by
+
+	// guarded by mu: of an XRC target that passes requests on to other processes
+	relays []*relay
+	target *rc.QP   // the machine
+	full   *shm.Out // had no room for a request; nil without
+	passes *passes  // nil without relays
 
 	// steeredTo is the share of the QPN of a connected queue pair's peer: the kernel of the peer's
 	// host steers packets by it. Guarded by mu
@@ -248,6 +255,10 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 		return
 	}
 	c.noteMigration()
+	if p := c.passes; p != nil {
+		p.retry()
+		defer p.await()
+	}
 	for !c.Closed() {
 		o := c.ring
 		switch {

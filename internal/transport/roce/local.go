@@ -163,6 +163,12 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 			return nil
 		}
 	}
+	if cur.passes != nil && r.pkt.Info.Response {
+		if m.Prefixed || !cur.passes.answer(now, r.slot, m.Tag, &r.pkt) {
+			r.roce.rings.Count.Refused.Add(1)
+		}
+		return cur
+	}
 	switch {
 	case m.Prefixed != (cur.each != nil), m.Prefixed && !r.owns(&r.pkt):
 		r.roce.rings.Count.Refused.Add(1)

@@ -243,7 +243,7 @@ func (c *Conn) leaveUnlock(now monotime.Time, mayDelayAck bool) {
 // delayUnlock delays the acknowledgement, with mayDelayAck, and releases the lock. It reports
 // false, and keeps the lock, if the connection is to be pumped.
 func (c *Conn) delayUnlock(now monotime.Time, mayDelayAck bool) bool {
-	if mayDelayAck {
+	if mayDelayAck && c.After() == nil {
 		if psn, ok := c.packets.AckMayWait(); ok && c.ack.DelayUnlock(now, psn) {
 			return true
 		}

@@ -90,7 +90,8 @@ func (t *Transport) peersEnded(o *shm.Out) {
 			return
 		}
 		c.Lock()
-		if c.Closed() || c.ring != o {
+		relayed := c.passes != nil && c.passes.ended(o)
+		if c.Closed() || c.ring != o && !relayed {
 			c.Unlock()
 			return
 		}

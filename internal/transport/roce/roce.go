@@ -76,6 +76,7 @@ type Transport struct {
 	ours atomic.Pointer[map[netip.Addr]bool]
 
 	groups groups
+	relays relays
 	gsi    gsi
 	pace   pace // of the queue pairs that send by sockets
 }
@@ -128,10 +129,11 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 			t.rings = shm.Off(e, n.Slot)
 		} else {
 			t.rings = shm.Open(e, shm.Config{
-				Slot:      n.Slot,
-				Path:      t.member.Meeting,
-				NewReader: t.newReader,
-				OnEnd:     t.peersEnded,
+				Slot:       n.Slot,
+				Path:       t.member.Meeting,
+				NewReader:  t.newReader,
+				OnEnd:      t.peersEnded,
+				Unanswered: t.relays.unanswered,
 			})
 		}
 		if !e.Tapped() {

@@ -25,8 +25,8 @@ func (c *Conn) NewGroup() engine.Group { return pumpers.Get().(*pumper) }
 // Add implements engine.Group.
 func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 	c, ok := ConnOf(of)
-	if !ok || c.ring != nil || c.each != nil || len(c.sources) != 1 || !c.sources[0].cuts() ||
-		c.Engine().Capture() != nil {
+	if !ok || c.ring != nil || c.passes != nil || c.each != nil || len(c.sources) != 1 ||
+		!c.sources[0].cuts() || c.Engine().Capture() != nil {
 		return false
 	}
 	for i := 0; !c.Closed() && c.ring == nil; {

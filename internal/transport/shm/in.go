@@ -86,11 +86,13 @@ func (r *In) corrupt() {
 }
 
 // answer confirms to the writer, which has asked, that everything it has written was handled.
-// Delayed acknowledgements are sent first. While something waits for another thread, or for room,
-// the next look answers. The caller holds rxMu.
+// Delayed acknowledgements are sent first. While something waits for another thread, for another
+// process or for room, the next look answers. The caller holds rxMu.
 func (r *In) answer() {
 	r.rings.eng.Settle()
-	if r.rings.waking.Load() == 0 && !r.rings.backFull(r.slot) {
+	waits := r.rings.config.Unanswered
+	if r.rings.waking.Load() == 0 && !r.rings.backFull(r.slot) &&
+		(waits == nil || !waits(r.slot)) {
 		r.rx.Answer()
 	}
 }

@@ -20,6 +20,9 @@ type Config struct {
 	Path func(slot int) string
 	// NewReader makes the reader of a ring from the process of a slot, which counts the packets.
 	NewReader func(slot int, rcvd *atomic.Uint64) Reader
+	// Unanswered reports whether packets of the process of a slot, which were handled, wait for
+	// another process. Its questions are answered afterwards. It may be nil.
+	Unanswered func(slot int) bool
 	// OnEnd is called when the process at the other end has ended, after the last that it
 	// had written was read. The background goroutine calls it.
 	OnEnd func(*Out)

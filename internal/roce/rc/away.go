@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc
+
+import (
+	"slices"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// The shared receive queues of a domain may belong to several processes. A target passes the
+// packets of a message for another process's queue on to that process, in a connection that nothing
+// is lost in. A target there, which has no requester of its own, carries them out and answers. The
+// requester gets that answer, and none before: it sees one responder.
+//
+//	requester ──PSN──► target ──PSN of the connection──► target of the other process
+//	          ◄─ ACK, NAK ─┘ ◄────────── ACK, NAK ─────────┘
+//
+// Requests keep their order: the next one for another place waits until all that were passed on
+// are answered (stall). An RNR NAK takes the target back to where it was before the request. None
+// of those behind it was carried out. The requester repeats them, but for those that it was told
+// were kept. Until all are answered it is not told of gaps, as that would acknowledge them.
+
+// Forwarder is the way to a target of another process. It loses nothing while that process lives.
+type Forwarder interface {
+	// Forward sends a request packet that stands for so many, to the queue pair that it knows.
+	Forward(p *wire.Packet, packets uint32) Passage
+}
+
+// Passage is the outcome of Forward.
+type Passage uint8
+
+// Outcomes of Forward.
+const (
+	Passed Passage = iota
+	NoRoom         // now; the caller of the target calls Retry later
+	NoWay          // ever again
+)
+
+// Others are the processes that share a target's domain. They are called with the target locked,
+// and do not block.
+type Others interface {
+	// Owner returns the process that has a number of shared receive queues; ok is false if it is
+	// this one, or none.
+	Owner(n ib.SRQN) (process int, ok bool)
+	// Ask has a process take requests. Answered is called later.
+	Ask(process int)
+	// LeaveAll ends everything that Ask has begun.
+	LeaveAll()
+}
+
+// Share has a target pass requests on to other processes. It is called before any other method.
+func (q *QP) Share(o Others) {
+	q.shared = &shared{others: o, check: (*QP).checkAway, pass: (*QP).pass}
+}
+
+// shared has the processes that share a target's domain. The linker leaves its functions out of
+// programs that do not call Share.
+type shared struct {
+	others Others
+	check  func(*QP, ib.SRQN) (verdict, ib.VendorErr)
+	pass   func(*QP, uint32) (verdict, ib.VendorErr)
+	packet wire.Packet // the one to pass on
+}
+
+// away is the part of a target that passes requests on.
+type away struct {
+	peers   []*awayPeer
+	to      *awayPeer    // the one that the request being handled is for; nil: this process
+	cur     *awayPeer    // the one that has unanswered requests; nil without
+	stalled bool         // the request expected is kept until it can be carried out
+	gap     bool         // requests are missing, and the requester was not told
+	from    *keptRequest // the request being handled, if it was kept
+}
+
+// of returns the peer that is a process, nil if nothing was for it.
+func (a *away) of(process int) *awayPeer {
+	for _, p := range a.peers {
+		if p.process == process {
+			return p
+		}
+	}
+	return nil
+}
+
+// awayPeer is another process.
+type awayPeer struct {
+	process int
+	way     Forwarder // nil until it has answered
+	refused bool
+	next    ib.PSN   // of the next packet in the connection
+	sent    []passed // unanswered, oldest first
+}
+
+// passed is a packet that was passed on.
+type passed struct {
+	psn    ib.PSN // in the connection
+	before place
+	ack    bool         // the requester wants an acknowledgement
+	kept   *keptRequest // it was kept: the requester may have been told that it need not repeat it
+}
+
+// place is the part of a responder's state that passing a packet on changes.
+type place struct {
+	epsn       ib.PSN
+	msn        ib.MSN
+	in         message
+	got, total uint32
+	srq        ib.SRQN
+}
+
+// maxPassed bounds the unanswered packets of a target. awayAckEvery is the number of packets of a
+// long message after which the other process acknowledges, for the requester may not ask for it.
+const (
+	maxPassed    = 256
+	awayAckEvery = 32
+)
+
+func (r *responder) place() place {
+	return place{r.epsn, r.msn, r.in, r.got, r.total, r.srq}
+}
+
+func (r *responder) goBack(p *place) {
+	r.epsn, r.msn, r.in, r.got, r.total, r.srq = p.epsn, p.msn, p.in, p.got, p.total, p.srq
+}
+
+// checkAway is checkXRC of a number that this process has no queue for.
+func (q *QP) checkAway(n ib.SRQN) (verdict, ib.VendorErr) {
+	process, ok := q.shared.others.Owner(n)
+	if !ok {
+		return nakAccess, ib.VendorPD
+	}
+	a := &q.away
+	peer := a.of(process)
+	switch {
+	case peer == nil:
+		a.peers = append(a.peers, &awayPeer{process: process})
+		q.shared.others.Ask(process)
+		return stall, ib.VendorNone
+	case peer.refused:
+		return nakAccess, ib.VendorPD
+	case peer.way == nil, a.cur != nil && a.cur != peer, len(peer.sent) >= maxPassed:
+		return stall, ib.VendorNone
+	}
+	q.resp.srq, a.to = n, peer
+	return accept, ib.VendorNone
+}
+
+// pass passes on shared.packet, which stands for n, of a message for another process.
+func (q *QP) pass(n uint32) (verdict, ib.VendorErr) {
+	p := &q.shared.packet
+	r, i, to := &q.resp, p.Info, q.away.to
+	if !i.HasPayload || i.Operation == wire.OpAtomicWrite {
+		// READ, atomics and FLUSH would need a response with data from there.
+		return nakInvalid, ib.VendorOpcode
+	}
+	asks := p.AckReq || r.naked
+	p.PSN = to.next
+	p.AckReq = p.AckReq || i.Last || len(to.sent)%awayAckEvery == awayAckEvery-1
+	p.MigReq, p.Selective, p.Overtakes, p.Unawaited = true, false, false, false
+	switch to.way.Forward(p, n) {
+	case NoRoom:
+		return stall, ib.VendorNone
+	case NoWay:
+		if len(to.sent) > 0 {
+			q.Blame(ib.VendorPeerGone)
+			q.failPassed(to, wire.NAKRemoteOperational)
+			return drop, ib.VendorNone
+		}
+		return nakOp, ib.VendorPeerGone
+	}
+	to.sent = append(to.sent, passed{to.next, r.place(), asks, q.away.from})
+	to.next = to.next.Add(n)
+	q.away.cur = to
+	r.in = inSend
+	if i.First {
+		r.got = 0
+	}
+	if i.Operation == wire.OpRDMAWrite {
+		r.in = inWrite
+		if i.First {
+			r.total = p.RETH.DMALen
+		}
+	}
+	r.got += uint32(len(p.Payload))
+	r.epsn = r.epsn.Add(n)
+	if i.Last {
+		r.in = inNone
+		r.msn = r.msn.Add(1)
+		q.Count[roce.RcvdMessages]++
+	}
+	return accept, ib.VendorNone
+}
+
+// stall keeps the request expected, which stands for n packets, until it can be carried out.
+// Without memory for it the requester has to repeat it.
+func (q *QP) stall(p *wire.Packet, n uint32) {
+	q.keep(p, n)
+	q.away.stalled = q.resp.kept.at(p.PSN) != nil
+	q.resp.naked = true // nothing is missing, or it was said
+}
+
+// resume carries out the request that stall kept, and those behind it.
+func (q *QP) resume() {
+	if !q.away.stalled {
+		return
+	}
+	q.away.stalled = false
+	if e := q.resp.kept.at(q.resp.epsn); e != nil {
+		q.performKept(q.resp.epsn, e.packet.Selective)
+	}
+}
+
+// Passing reports whether requests wait for another process.
+func (q *QP) Passing() bool { return q.away.cur != nil || q.away.stalled }
+
+// Retry has a target try again what Forward had no room for.
+func (q *QP) Retry() { q.resume() }
+
+// Answered says that a process of Ask takes requests by a way. With none it refuses them.
+func (q *QP) Answered(process int, way Forwarder) {
+	if peer := q.away.of(process); peer != nil && peer.way == nil {
+		peer.way, peer.refused = way, way == nil
+		q.resume()
+	}
+}
+
+// Lost says that a process which took requests has gone, or takes no more. Requests that it has not
+// answered fail.
+//
+// Spec: IBTA vol. 1, 9.9.3 (remote operational error: the responder cannot complete the request).
+func (q *QP) Lost(process int) {
+	a := &q.away
+	peer := a.of(process)
+	if peer == nil {
+		return
+	}
+	a.peers = slices.DeleteFunc(a.peers, func(p *awayPeer) bool { return p == peer })
+	if peer == a.cur {
+		q.Blame(ib.VendorPeerGone)
+		q.failPassed(peer, wire.NAKRemoteOperational)
+		return
+	}
+	q.resume()
+}
+
+// HandleAnswer takes a response of another process's target.
+func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet) {
+	peer := q.away.of(process)
+	if peer == nil || p.Opcode != wire.XRCAcknowledge || p.PSN.Diff(peer.next) >= 0 {
+		q.Count[roce.UnexpectedPacket]++
+		return
+	}
+	s := p.AETH.Syndrome
+	if s.Kind() == wire.KindACK {
+		q.settlePassed(peer, p.PSN.Add(1))
+		return
+	}
+	q.settlePassed(peer, p.PSN)
+	if len(peer.sent) == 0 || peer.sent[0].psn != p.PSN {
+		q.Count[roce.UnexpectedPacket]++
+		return
+	}
+	if s.Kind() == wire.KindRNRNAK {
+		q.passAgain(peer)
+	} else {
+		q.failPassed(peer, s.NAK())
+	}
+}
+
+// settlePassed acknowledges the packets that were passed on before end.
+func (q *QP) settlePassed(peer *awayPeer, end ib.PSN) {
+	n, ack := 0, false
+	for n < len(peer.sent) && peer.sent[n].psn.Before(end) {
+		ack = ack || peer.sent[n].ack
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	peer.sent = peer.sent[:copy(peer.sent, peer.sent[n:])]
+	at := q.resp.place()
+	if len(peer.sent) > 0 {
+		at = peer.sent[0].before
+	} else {
+		q.away.cur = nil
+	}
+	if ack {
+		q.resp.awaited = true
+		q.oweAckOf(at.epsn.Prev(), at.msn)
+	}
+	q.resume()
+	q.tellGap()
+}
+
+// tellGap tells the requester which requests are missing, once all before them are answered: it
+// takes that for an acknowledgement of those.
+func (q *QP) tellGap() {
+	a, r := &q.away, &q.resp
+	if !a.gap || q.Passing() || q.State() == ib.QPErr {
+		return
+	}
+	a.gap = false
+	if r.kept.count == 0 {
+		return
+	}
+	r.naked = true
+	for _, e := range r.kept.slots {
+		if e != nil {
+			if e.packet.Selective {
+				q.oweSack()
+				return
+			}
+			break
+		}
+	}
+	q.Count[roce.SentSeqNAK]++
+	q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.NAKPSNSequence})
+}
+
+// passAgain tells the requester to repeat the oldest unanswered packet later. The other process
+// drops those behind it.
+func (q *QP) passAgain(peer *awayPeer) {
+	r, first := &q.resp, peer.sent[0]
+	q.keepPassed(peer.sent[1:], first.before.epsn)
+	r.goBack(&first.before)
+	peer.next, peer.sent = first.psn, peer.sent[:0]
+	q.away.cur, q.away.stalled, q.away.gap = nil, false, false
+	r.naked = true
+	q.Count[roce.SentRNRNAK]++
+	q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.RNRNAK(q.Attr.MinRNRTimer)})
+}
+
+// keepPassed keeps the packets again that the requester need not repeat, of those passed on since
+// first. The others are missing.
+func (q *QP) keepPassed(sent []passed, first ib.PSN) {
+	r := &q.resp
+	k := &r.kept
+	end := r.epsn // of the packets passed on
+	later := k.count > 0
+	last := end
+	if later {
+		last = k.end
+	}
+	var gaps []wire.Gap
+	from := first // of the next gap
+	if !k.grow(int(last.Diff(first)), q.Reorder) {
+		k.discard(q.Reorder)
+		return
+	}
+	for i := range sent {
+		e := sent[i].kept
+		if e == nil || !q.Reorder.Take(k.bytes, e.bytes) {
+			continue
+		}
+		if e.packet.PSN != from {
+			gaps = append(gaps, wire.Gap{First: from, End: e.packet.PSN})
+		}
+		from = e.packet.PSN.Add(e.packets)
+		*k.slot(e.packet.PSN) = e
+		k.count++
+		k.bytes += e.bytes
+	}
+	switch {
+	case k.count == 0:
+		k.discard(q.Reorder)
+	case !later:
+		k.gaps, k.end = gaps, from
+	default:
+		rest := without(k.gaps, first, end)
+		if from != end {
+			gap := wire.Gap{First: from, End: end}
+			if len(rest) > 0 && rest[0].First == end {
+				gap.End, rest = rest[0].End, rest[1:]
+			}
+			gaps = append(gaps, gap)
+		}
+		k.gaps = append(gaps, rest...)
+	}
+}
+
+// failPassed ends the target with the NAK of the oldest unanswered packet.
+func (q *QP) failPassed(peer *awayPeer, code wire.Syndrome) {
+	r := &q.resp
+	r.goBack(&peer.sent[0].before)
+	event := ib.EventQPFatal
+	switch code {
+	case wire.NAKInvalidRequest:
+		event = ib.EventQPReqErr
+	case wire.NAKRemoteAccess:
+		event = ib.EventQPAccessErr
+	default:
+		code = wire.NAKRemoteOperational
+	}
+	q.failResponder(r.epsn, code, event, len(r.out))
+}
+
+// repeatPassed answers a repeated SEND or WRITE. It reports false where that was answered before.
+func (q *QP) repeatPassed(psn ib.PSN) bool {
+	cur := q.away.cur
+	if cur == nil {
+		return false
+	}
+	oldest := &cur.sent[0].before
+	if psn.Before(oldest.epsn) {
+		q.resp.awaited = true
+		q.oweAckOf(oldest.epsn.Prev(), oldest.msn)
+	} else { // it is not answered yet
+		cur.sent[len(cur.sent)-1].ack = true
+	}
+	return true
+}
+
+// leaveOthers forgets the other processes.
+func (q *QP) leaveOthers() {
+	q.away = away{}
+	if q.shared != nil {
+		q.shared.others.LeaveAll()
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// theirs and far are shared receive queues of two other processes.
+const (
+	theirs ib.SRQN = 0x71
+	far    ib.SRQN = 0x82
+)
+
+// neighbours are the other processes of a target's domain, by the high digit of a queue's number.
+type neighbours struct {
+	asked []int
+	left  bool
+}
+
+func (n *neighbours) Owner(q ib.SRQN) (int, bool) { return int(q >> 4), q>>4 > 6 }
+func (n *neighbours) Ask(process int)             { n.asked = append(n.asked, process) }
+func (n *neighbours) LeaveAll()                   { n.left = true }
+
+// ring takes the packets that are passed on to a process.
+type ring struct {
+	got  []wire.Packet
+	says rc.Passage
+}
+
+func (r *ring) Forward(p *wire.Packet, _ uint32) rc.Passage {
+	if r.says == rc.Passed {
+		r.got = append(r.got, *p)
+	}
+	return r.says
+}
+
+// sharing is a target whose domain two other processes share.
+type sharing struct {
+	*target
+	t           *testing.T
+	others      neighbours
+	their, fars ring
+}
+
+func newSharing(t *testing.T) *sharing {
+	x := &sharing{target: newTarget(t), t: t}
+	x.qp.Share(&x.others)
+	return x
+}
+
+// do has the caller of the target do something.
+func (x *sharing) do(f func()) {
+	x.t.Helper()
+	x.Together(f)
+}
+
+func (x *sharing) takes(process int, r *ring) {
+	x.t.Helper()
+	x.do(func() { x.qp.Answered(process, r) })
+}
+
+func (x *sharing) answers(psn ib.PSN, s wire.Syndrome) {
+	x.t.Helper()
+	p := wire.Packet{BTH: wire.BTH{Opcode: wire.XRCAcknowledge, PSN: psn}, AETH: wire.AETH{Syndrome: s}}
+	p.Info = p.Opcode.Info()
+	x.do(func() { x.qp.HandleAnswer(0, 7, &p) })
+}
+
+// send is a SEND of one packet.
+func send(n ib.SRQN, psn ib.PSN) wire.Packet {
+	return forSRQ(n, script.Request(wire.RCSendOnly, psn, script.Bytes(10, byte(psn))))
+}
+
+// wantPassed takes all that was passed on, which must have these PSNs.
+func (r *ring) wantPassed(t *testing.T, why string, psns ...ib.PSN) {
+	t.Helper()
+	if len(r.got) != len(psns) {
+		t.Fatalf("%s: %d packets were passed on, want %d", why, len(r.got), len(psns))
+	}
+	for i, p := range r.got {
+		if p.PSN != psns[i] || !p.AckReq {
+			t.Errorf("%s: packet %d has PSN %v, want %v", why, i, p.PSN, psns[i])
+		}
+	}
+	r.got = nil
+}
+
+// The requester gets the other process's acknowledgement, and what is for this process waits.
+func TestXRCPassedOn(t *testing.T) {
+	x := newSharing(t)
+	x.Recv(send(theirs, peerPSN))
+	x.Recv(send(theirs, peerPSN+1))
+	if len(x.others.asked) != 1 || x.others.asked[0] != 7 {
+		t.Fatalf("asked %v", x.others.asked)
+	}
+	x.WantQuiet("the process has not answered")
+	x.takes(7, &x.their)
+	x.their.wantPassed(t, "it takes requests", 0, 1)
+	x.PostRecv(0, 100)
+	x.Recv(send(ours, peerPSN+2))
+	x.Recv(send(theirs, peerPSN)) // again
+	x.WantQuiet("nothing is answered")
+	x.WantNoWC("what came later waits")
+	x.answers(0, noCredits)
+	x.wantAnswer(t, "the first", peerPSN, noCredits)
+	x.WantNoWC("what came later waits for all")
+	x.answers(1, noCredits)
+	x.WantRecvWC("its turn", 1001, ib.WCSuccess)
+	x.wantAnswer(t, "all", peerPSN+2, noCredits)
+	x.Recv(send(theirs, peerPSN+1))
+	x.wantAnswer(t, "a duplicate", peerPSN+2, noCredits)
+	x.their.wantPassed(t, "nothing twice")
+	x.Recv(send(far, peerPSN+3))
+	x.takes(8, &x.fars)
+	x.fars.wantPassed(t, "another process has PSNs of its own", 0)
+	x.WantIdle("done")
+}
+
+// An RNR NAK takes both ends back to the message. Packets that the requester was told were kept
+// come from here, and all others from the requester.
+func TestXRCPassedOnNotReady(t *testing.T) {
+	x := newSharing(t)
+	x.Recv(send(theirs, peerPSN))
+	x.takes(7, &x.their)
+	x.answers(0, noCredits)
+	x.wantAnswer(t, "the first", peerPSN, noCredits)
+	x.their.wantPassed(t, "the first", 0)
+
+	kept := send(theirs, peerPSN+2)
+	kept.Selective = true
+	x.Recv(kept)
+	wantSack(t, x.Script, "a gap", peerPSN+3, gap(peerPSN+1, peerPSN+1))
+	x.Recv(send(theirs, peerPSN+1))
+	x.Recv(send(theirs, peerPSN+3))
+	x.their.wantPassed(t, "three", 1, 2, 3)
+	x.answers(1, wire.RNRNAK(5))
+	x.wantAnswer(t, "not ready", peerPSN+1, wire.RNRNAK(x.qp.Attr.MinRNRTimer))
+	x.WantCount("not ready", roce.SentRNRNAK, 1)
+	x.Recv(send(theirs, peerPSN+1))
+	x.their.wantPassed(t, "repeated, with the one kept behind it", 1, 2)
+	x.Recv(send(theirs, peerPSN+3))
+	x.their.wantPassed(t, "the last", 3)
+	x.answers(3, noCredits)
+	x.wantAnswer(t, "all", peerPSN+3, noCredits)
+	x.WantIdle("done")
+}
+
+// A SACK and a NAK acknowledge what is before the gap, so they wait for the other process.
+func TestXRCPassedOnWithGap(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		x := newSharing(t)
+		x.Recv(send(theirs, peerPSN))
+		x.takes(7, &x.their)
+		later := send(theirs, peerPSN+2)
+		later.Selective = selective
+		x.Recv(later)
+		x.WantQuiet("the first is not answered")
+		x.answers(0, noCredits)
+		x.wantAnswer(t, "the first", peerPSN, noCredits)
+		if selective {
+			wantSack(t, x.Script, "then the gap", peerPSN+3, gap(peerPSN+1, peerPSN+1))
+		} else {
+			x.wantAnswer(t, "then the gap", peerPSN+1, wire.NAKPSNSequence)
+		}
+		x.Recv(send(theirs, peerPSN+1))
+		x.their.wantPassed(t, "all in order", 0, 1, 2)
+		x.answers(2, noCredits)
+		x.wantAnswer(t, "all", peerPSN+2, noCredits)
+	}
+}
+
+// Each error ends the target at the packet that it is of.
+func TestXRCPassedOnFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		what  func(x *sharing)
+		nak   wire.Syndrome
+		at    ib.PSN
+		event ib.EventType
+	}{
+		{"length", func(x *sharing) { x.answers(1, wire.NAKInvalidRequest) }, wire.NAKInvalidRequest, 1, ib.EventQPReqErr},
+		{"key", func(x *sharing) { x.answers(0, wire.NAKRemoteAccess) }, wire.NAKRemoteAccess, 0, ib.EventQPAccessErr},
+		{"gone", func(x *sharing) { x.do(func() { x.qp.Lost(7) }) }, wire.NAKRemoteOperational, 0, ib.EventQPFatal},
+		{"its ring gone", func(x *sharing) { x.their.says = rc.NoWay; x.Recv(send(theirs, peerPSN+2)) }, wire.NAKRemoteOperational, 0, ib.EventQPFatal},
+		{"a wrong answer", func(x *sharing) { x.answers(0, wire.NAKPSNSequence) }, wire.NAKRemoteOperational, 0, ib.EventQPFatal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newSharing(t)
+			x.Recv(send(theirs, peerPSN))
+			x.Recv(send(theirs, peerPSN+1))
+			x.takes(7, &x.their)
+			c.what(x)
+			if c.at > 0 {
+				x.wantAnswer(t, "before it", peerPSN, noCredits)
+			}
+			x.wantAnswer(t, "the error", peerPSN+c.at, c.nak)
+			x.WantEvent("the error", c.event)
+			x.WantState("the error", ib.QPErr)
+			if !x.others.left {
+				t.Error("the others were not left")
+			}
+		})
+	}
+	x := newSharing(t)
+	x.Recv(send(theirs, peerPSN))
+	x.do(func() { x.qp.Answered(7, nil) })
+	x.wantAnswer(t, "the process has no such domain", peerPSN, wire.NAKRemoteAccess)
+}
+
+// A full ring holds the request up. Answers to packets that were not sent change nothing.
+func TestXRCPassedOnWithoutRoom(t *testing.T) {
+	x := newSharing(t)
+	x.Recv(send(theirs, peerPSN))
+	x.their.says = rc.NoRoom
+	x.takes(7, &x.their)
+	x.answers(0, noCredits)
+	x.answers(5, wire.NAKRemoteAccess)
+	x.answers(0, wire.RNRNAK(1))
+	x.WantQuiet("nothing was passed on")
+	x.their.says = rc.Passed
+	x.do(x.qp.Retry)
+	x.their.wantPassed(t, "room", 0)
+	x.answers(0, noCredits)
+	x.wantAnswer(t, "the first", peerPSN, noCredits)
+	read := forSRQ(theirs, script.Request(wire.RCRDMAReadRequest, peerPSN+1, nil))
+	read.RETH.DMALen = 10
+	x.Recv(read)
+	x.wantAnswer(t, "READ is not passed on", peerPSN+1, wire.NAKInvalidRequest)
+}

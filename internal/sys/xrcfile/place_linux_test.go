@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package xrcfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// collector is a handler that passes on what comes.
+type collector struct {
+	messages chan string
+	ended    chan struct{}
+	once     sync.Once // processes that only look make links too
+}
+
+func newCollector() *collector {
+	return &collector{messages: make(chan string, 16), ended: make(chan struct{})}
+}
+
+func (c *collector) Message(b []byte) { c.messages <- string(b) }
+func (c *collector) End()             { c.once.Do(func() { close(c.ended) }) }
+
+func (c *collector) wantEnd(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the link does not end")
+	}
+}
+
+func (c *collector) want(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case got := <-c.messages:
+		if got != want {
+			t.Fatalf("message %q, want %q", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no message %q", want)
+	}
+}
+
+// street is a directory where processes meet, and a domain's file.
+type street struct {
+	t    *testing.T
+	dir  string
+	file *os.File
+}
+
+func newStreet(t *testing.T) *street {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "domain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &street{t, t.TempDir(), f}
+}
+
+func (s *street) options(slot int, callers chan *Link, h *collector) Options {
+	return Options{Path: func(slot int) string { return filepath.Join(s.dir, fmt.Sprintf("ring512-1-%d", slot)) },
+		Slot: slot, File: s.file, Device: "roce_lo", Create: true,
+		Accept: func(l *Link) Handler {
+			callers <- l
+			return h
+		}}
+}
+
+// enter enters the domain, in the place of the process of a slot.
+func (s *street) enter(slot int) (p *Place, callers chan *Link, h *collector) {
+	s.t.Helper()
+	callers, h = make(chan *Link, 16), newCollector()
+	p, err := Enter(s.options(slot, callers, h))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p, callers, h
+}
+
+func TestLink(t *testing.T) {
+	s := newStreet(t)
+	a, _, _ := s.enter(3)
+	b, callers, atB := s.enter(4)
+	atA := newCollector()
+	l, err := a.Dial(4, atA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Send([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	atB.want(t, "hello")
+	if err := (<-callers).Send([]byte("and to you")); err != nil {
+		t.Fatal(err)
+	}
+	atA.want(t, "and to you")
+	l.Close()
+	atA.wantEnd(t)
+	atB.wantEnd(t)
+	if l.Send([]byte("too late")) == nil {
+		t.Error("a closed link takes a message")
+	}
+	if _, err := a.Dial(5, newCollector()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("to nobody: %v", err)
+	}
+	b.Close()
+	a.Close()
+	if names, _ := filepath.Glob(filepath.Join(s.dir, "ring*")); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+	if a.Go(func() { t.Error("called") }) {
+		t.Error("Go after Close")
+	}
+}
+
+// TestEnd: the other process closes its place, and a handler waits for that.
+func TestEnd(t *testing.T) {
+	s := newStreet(t)
+	a, _, _ := s.enter(3)
+	b, _, atB := s.enter(4)
+	atA := newCollector()
+	l, err := a.Dial(4, atA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Send([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	atB.want(t, "hello")
+	a.Go(func() { <-atA.ended }) // Close waits for it
+	b.Close()
+	atB.wantEnd(t)
+	atA.wantEnd(t)
+	a.Close()
+}
+
+// TestFlags: a domain exists while a process is in it. The socket of a process that was killed is
+// none.
+func TestFlags(t *testing.T) {
+	s := newStreet(t)
+	enter := func(slot int, change func(*Options)) error {
+		o := s.options(slot, make(chan *Link, 16), newCollector())
+		change(&o)
+		p, err := Enter(o)
+		if err == nil {
+			p.Close()
+		}
+		return err
+	}
+	existing := func(o *Options) { o.Create = false }
+	alone := func(o *Options) { o.Exclusive = true }
+	if err := enter(1, existing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such domain: %v", err)
+	}
+	p, _, _ := s.enter(1)
+	if err := enter(2, alone); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("there is one: %v", err)
+	}
+	if err := enter(2, existing); err != nil {
+		t.Error(err)
+	}
+	if err := enter(2, func(o *Options) { o.Exclusive, o.Device = true, "roce_eth0" }); err != nil {
+		t.Errorf("of another device: %v", err)
+	}
+	path := p.path
+	p.Close()
+
+	// A killed process leaves a name that nobody listens at.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	if err := enter(2, existing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the process was killed: %v", err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("its socket was not removed")
+	}
+	if err := enter(1, alone); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEnterFails(t *testing.T) {
+	s := newStreet(t)
+	before := descriptors(t)
+	o := s.options(1, nil, nil)
+	o.Path = func(slot int) string { return filepath.Join(s.dir, strings.Repeat("x", 200), fmt.Sprint(slot)) }
+	if _, err := Enter(o); err == nil {
+		t.Error("no error")
+	}
+	o.Path = func(slot int) string { return filepath.Join(s.dir, strings.Repeat("x", 120)+fmt.Sprint(slot)) }
+	if _, err := Enter(o); err == nil {
+		t.Error("no error for a name that is too long")
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
