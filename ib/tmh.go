@@ -25,7 +25,7 @@ const (
 )
 
 // TMH is the tag matching header, with which each message to a queue that matches tags begins:
-// ibv_tmh. Of a message that has no tag the first byte, 0, is enough.
+// ibv_tmh. A message without a tag needs only the first byte, 0.
 //
 // Source: rdma-core, libibverbs/tm_types.h, struct ibv_tmh.
 type TMH struct {

@@ -76,7 +76,8 @@ func (p *PD) CreateTagSRQ(attr ib.SRQAttr, tm ib.TMAttr, cq *CQ) (*SRQ, error) {
 }
 
 // PostOps carries out operations on the tagged receives of a queue of CreateTagSRQ, in order, and
-// sets the handles of those that it adds: ibv_post_srq_ops(3). An operation is done when PostOps
+// sets the handles of those that it adds: ibv_post_srq_ops(3). Pass a slice, as wrs..., to read
+// them. An operation is done when PostOps
 // returns, also if its completion is polled later. Errors: ENOMEM if there are as many tagged
 // receives as the queue takes.
 func (s *SRQ) PostOps(wrs ...ib.TagWR) (posted int, err error) {

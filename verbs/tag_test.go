@@ -193,6 +193,27 @@ func TestTagMatchingWithSends(t *testing.T) {
 	m.want("FIN", 100, ib.WCTMNoTag, 0, ib.TMHBytes, ib.TMInfo{})
 }
 
+// The completions of a queue pair's sends go with it. Those of its shared queue's receives stay.
+func TestTagMatchingPurges(t *testing.T) {
+	m, from := newMatcher(t, 4096, 8)
+	_, err := from.qp.PostRecv(verbs.RecvWR{ID: 9, SGList: []ib.SGE{from.mr.SGE(0, 100)}})
+	check(t, err)
+	m.add(1, 7, 0, 100)
+	m.unexpected(100, 2000)
+	_, err = m.qp.PostSend(verbs.SendWR{ID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{m.mr.SGE(0, 8)}})
+	check(t, err)
+	from.one() // the receive
+	for _, tag := range []uint64{7, 8} {
+		from.deliver(ib.TMH{Op: ib.TMEager, Tag: tag}.Append(nil))
+	}
+	check(t, m.qp.Destroy())
+	m.want("matched", 1, ib.WCTMRecv, ib.WCTMMatch|ib.WCTMDataValid, 0, ib.TMInfo{Tag: 7})
+	m.want("unexpected", 100, ib.WCTMRecv, 0, ib.TMHBytes, ib.TMInfo{})
+	if n, err := m.cq.Poll(make([]ib.WC, 1)); n != 0 || err != nil {
+		t.Errorf("%d more completions, %v", n, err)
+	}
+}
+
 func TestTagRefusals(t *testing.T) {
 	e := newEnd(t, ib.QPTypeRC, 64)
 	attr := ib.SRQAttr{MaxWR: 16, MaxSGE: 1}

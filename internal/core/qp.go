@@ -459,18 +459,20 @@ func (q *QP) Destroy() (err error) {
 	return nil
 }
 
-// purge removes the queue pair's completions from its completion queues, but not from that of a
-// shared receive queue: its receives are gone whether or not the queue pair lives.
+// purge removes the queue pair's completions from its completion queues. Those of a shared receive
+// queue that matches tags stay: its receives are gone whether or not the queue pair lives.
 func (q *QP) purge() {
 	a := &q.init
-	var kept *CQ
-	if a.SRQ != nil {
-		kept = a.SRQ.cq
+	if q.tags() != nil {
+		if a.SendCQ != nil {
+			a.SendCQ.ring.PurgeSends(q.QPN())
+		}
+		return
 	}
-	if a.SendCQ != nil && a.SendCQ != kept {
+	if a.SendCQ != nil {
 		a.SendCQ.ring.Purge(q.QPN())
 	}
-	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ && a.RecvCQ != kept {
+	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ {
 		a.RecvCQ.ring.Purge(q.QPN())
 	}
 }

@@ -376,6 +376,15 @@ func (q *CQ) time(i uint64) *ib.WCTime { return &q.times[i&uint64(len(q.times)-1
 // Purge removes the completions of queue pair qpn, which is being reset or
 // destroyed, and returns how many. The others keep their order.
 func (q *CQ) Purge(qpn ib.QPN) int {
+	return q.purge(func(wc *ib.WC) bool { return wc.QPN == qpn })
+}
+
+// PurgeSends is Purge of send work requests only.
+func (q *CQ) PurgeSends(qpn ib.QPN) int {
+	return q.purge(func(wc *ib.WC) bool { return wc.QPN == qpn && wc.Opcode < ib.WCRecv })
+}
+
+func (q *CQ) purge(gone func(*ib.WC) bool) int {
 	q.pollMu.Lock()
 	defer q.pollMu.Unlock()
 	q.pushMu.Lock()
@@ -390,7 +399,7 @@ func (q *CQ) Purge(qpn ib.QPN) int {
 		if i == q.solicited {
 			solicited = keep
 		}
-		if wc := q.slot(i - 1); wc.QPN != qpn {
+		if wc := q.slot(i - 1); !gone(wc) {
 			keep--
 			*q.slot(keep) = *wc
 			if q.times != nil {

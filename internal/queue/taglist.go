@@ -43,7 +43,7 @@ type TagList struct {
 	enabled    int // those before it
 	recvs      []tagRecv
 	free       []uint32 // places in recvs
-	unexpected uint32   // messages that took a receive of srq
+	unexpected uint32   // messages that took a receive of srq, but for those of Uncount
 	handled    uint32   // as the application says
 	closed     bool
 	wc         ib.WC // scratch: passing it on by pointer costs no allocation
@@ -198,6 +198,16 @@ func (l *TagList) Take(dst *RecvWQE, tag uint64) (matched, ok bool) {
 		l.unexpected++
 	}
 	return false, ok
+}
+
+// Uncount takes an unexpected message off their number. Its receive completes with an error, or not
+// at all, so the application does not count it.
+func (l *TagList) Uncount() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unexpected--; l.handled == l.unexpected {
+		l.enabled = len(l.list)
+	}
 }
 
 // MustSync reports whether receives wait until the application has handled the unexpected messages.

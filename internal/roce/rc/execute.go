@@ -133,6 +133,7 @@ func (q *QP) completeRecv(p *wire.Packet, op ib.WCOpcode, n uint32) {
 
 // failRecv ends the receive in progress with an error.
 func (q *QP) failRecv(v verdict, s ib.WCStatus, d ib.VendorErr) (verdict, ib.VendorErr) {
+	q.loseTagged()
 	q.FailRecv(s, d)
 	return v, d
 }

@@ -237,9 +237,11 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 	}
 }
 
-// Discard gives back the memory that the queue pair has taken from Config.Reorder, and leaves the
-// processes that it has passed requests on to. The caller makes no other call afterwards.
+// Discard gives back the memory that the queue pair has taken from Config.Reorder, and its message
+// in progress. It leaves the processes that it has passed requests on to. The caller makes no other
+// call afterwards.
 func (q *QP) Discard() {
 	q.resp.kept.discard(q.Reorder)
+	q.loseTagged()
 	q.leaveOthers()
 }

@@ -52,6 +52,7 @@ func (c TagCompleter) Push(wc *ib.WC, solicited bool) bool {
 type tagState struct {
 	op      ib.WCOpcode // of the completion
 	matched bool
+	counted bool // as unexpected, and not completed
 }
 
 // executeTagged is executeSend with tag matching.
@@ -138,7 +139,16 @@ func (q *QP) takeTagged(h ib.TMH) verdict {
 	if !q.RecvHeld {
 		return nakRNR
 	}
+	t.counted = !t.matched
 	return accept
+}
+
+// loseTagged has a message that ends before its completion not count as unexpected.
+func (q *QP) loseTagged() {
+	if t := &q.resp.tag; t.counted {
+		t.counted = false
+		q.Tags.Uncount()
+	}
 }
 
 // invalidate carries out the invalidation that a SEND with invalidate asks for.
@@ -176,6 +186,7 @@ func (q *QP) finishTagged(p *wire.Packet, wc *ib.WC) {
 		wc.Flags |= ib.WCWithInv
 		wc.InvalidatedRKey = p.IETH.RKey
 	}
+	q.resp.tag.counted = false
 	q.CompleteRecv(wc, p.Solicited)
 	q.req.heard()
 }

@@ -307,6 +307,32 @@ func TestTagDies(t *testing.T) {
 	m.wantWC("again", matched(52, eager(5), 0, both))
 }
 
+// An unexpected message that ends before its completion is not one that the application handles.
+// Tags of other queue pairs would wait for it for ever.
+func TestTagUnexpectedLost(t *testing.T) {
+	first := append(eager(9).Append(nil), make([]byte, 1008)...)
+	for name, end := range map[string]func(m *matcher){
+		"error":     func(m *matcher) { m.SetState(ib.QPErr) },
+		"reset":     func(m *matcher) { m.SetState(ib.QPReset) },
+		"destroyed": func(m *matcher) { m.Machine.(roce.Acknowledged).Discard() },
+		"too long":  func(m *matcher) { m.Recv(script.Request(wire.RCSendLast, peerPSN+1, make([]byte, 900))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMatcher(t)
+			m.PostRecv(0, 1500)
+			m.Recv(script.Request(wire.RCSendFirst, peerPSN, first))
+			m.add(90, 9, 4000, 100)
+			if n, enabled := m.tags.Len(); n != 1 || enabled != 0 {
+				t.Fatalf("%d tags, %d match; it may be unexpected", n, enabled)
+			}
+			end(m)
+			if n, enabled := m.tags.Len(); n != 1 || enabled != 1 {
+				t.Errorf("%d tags, %d match", n, enabled)
+			}
+		})
+	}
+}
+
 // A peer that announces more than the send queue holds is told to wait, and its tags stay.
 func TestTagRendezvousFull(t *testing.T) {
 	m := newMatcher(t)
