@@ -68,7 +68,7 @@ func (p *PD) newSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ, e
 	return s, nil
 }
 
-// enter adds the queue to those of its context, for everyone to see.
+// enter adds the queue to those of its context, where other threads see it.
 func (s *SRQ) enter() {
 	s.pd.ctx.mu.Lock()
 	s.pd.ctx.srqs[s] = struct{}{}

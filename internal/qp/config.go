@@ -38,7 +38,7 @@ type Config struct {
 	SRQ   bool           // RQ is shared: no credits, no flush of receives
 	SRQPD mem.PD         // the domain of receives posted there, with SRQ
 	Tags  *queue.TagList // the tagged receives of RQ; nil but for RC
-	// ReadsTags says that the machine posts to SQ, to READ the data of rendezvous, and nobody else.
+	// ReadsTags says that only the machine posts to SQ, to READ the data of rendezvous.
 	ReadsTags bool
 	SendCQ    Completer
 	RecvCQ    Completer

@@ -9,3 +9,6 @@ func (q *QP) Expect(psn ib.PSN) { q.resp.epsn = psn }
 
 // EntryLeft is entryLeft.
 var EntryLeft = entryLeft
+
+// Expected returns the PSN that the responder expects, and whether it is inside a message.
+func (q *QP) Expected() (psn ib.PSN, inside bool) { return q.resp.epsn, q.resp.in != inNone }
