@@ -90,3 +90,24 @@ func TestBurstsByTheSocket(t *testing.T) {
 		t.Error("a long datagram goes by the socket", n, err)
 	}
 }
+
+// A frame that the interface drops holds up none of those behind it.
+func TestFramesBehindADroppedOne(t *testing.T) {
+	n, a, b := wire(t, 1500)
+	if a == nil {
+		return
+	}
+	by, far := a.open(3), b.open(5)
+	if err := n.LinkSetMTU(n.Link("xb"), 1280); err != nil {
+		t.Fatal(err)
+	}
+	src := by.Source(plain(t, v4a), a.wayTo(b), false)
+	d := make([]udp.Datagrams, 3)
+	for i, data := range [][]byte{append(bytes.Clone(toSlot5), make([]byte, 1400)...), toSlot5, toSlot5} {
+		d[i] = udp.Datagrams{Dst: netip.AddrPortFrom(v4b, testPort), Iov: [][]byte{data}}
+	}
+	if n, err := src.WriteBatch(d); n != len(d) || err != nil {
+		t.Fatal(n, err)
+	}
+	collect(t, far, 2)
+}

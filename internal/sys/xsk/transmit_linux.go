@@ -119,12 +119,18 @@ func (s *Socket) flush() bool {
 	if s.zeroCopy && !s.out.tx.needsWakeup() {
 		return true
 	}
+	dropped := false
 	for range maxKicks {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.out.fd), 0, 0,
 			unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0, unix.EAGAIN, unix.EINTR:
-		case unix.EBUSY, unix.ENOBUFS, unix.ENETDOWN: // the next write, or its repetition
+		case unix.EBUSY: // the interface has dropped a packet; a second one says that it is full
+			if dropped {
+				return true
+			}
+			dropped = true
+		case unix.ENOBUFS, unix.ENETDOWN: // the next write, or its repetition
 			return true
 		default:
 			s.broken = true
