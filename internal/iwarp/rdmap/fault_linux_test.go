@@ -168,3 +168,40 @@ func TestTargetThatIsGone(t *testing.T) {
 	b.wantEvent("the receiver's own fault", ib.EventQPFatal)
 	a.wantState("told", ib.QPErr)
 }
+
+// TestGuessThatIsGone: where a wrong guess's memory goes before its bytes are taken back, the
+// stream ends.
+func TestGuessThatIsGone(t *testing.T) {
+	_, b := pair(t)
+	f := newFleeting(t, b)
+	payload := make([]byte, 1440)
+	for id := range 3 {
+		b.postRecv(uint64(id), f.sge(4000))
+	}
+	send := func(last bool, msn, mo uint32) []byte {
+		return segment(untaggedH(wire.Send, last, 0, msn, mo), payload...)
+	}
+	b.take(append(send(false, 1, 0), send(true, 1, 1440)...), whole, always)
+	b.wantRecv("first", 0, ib.WCSuccess)
+	begun, wrong := send(false, 2, 0), send(true, 7, 1440)
+	head := wire.LengthBytes + wire.UntaggedBytes
+	b.take(begun[:head], whole, never)
+	iov, placed := b.s.Place(nil)
+	pieces := len(iov)
+	iov, ahead := b.s.PlaceAhead(iov, placed, &b.guess)
+	if placed != 1440 || ahead < 1440 {
+		t.Fatalf("room for %d and %d bytes", placed, ahead)
+	}
+	left := append(begun[head+placed:], wrong...)
+	n := len(left)
+	for i := pieces; i < len(iov); i++ {
+		left = left[copy(iov[i], left):]
+	}
+	f.goes(t)
+	b.s.HandlePlaced(iov[:pieces], placed)
+	b.s.HandleAhead(0, iov[pieces:], n-len(left), &b.guess)
+	b.wantTerminate(wire.RDMAPLocalCatastrophic)
+	if !f.Idle() {
+		t.Error("memory is held")
+	}
+}
