@@ -149,8 +149,7 @@ const maxSRQN ib.SRQN = 1<<24 - 1
 // number gives out the number of a shared receive queue; 0 is none. No other process of this user
 // gives out the same: its numbers are those of other queue pairs, too.
 func (h *xrcHost) number(t *roce.Transport) (ib.SRQN, error) {
-	lo, hi := t.Numbers()
-	first, last := ib.SRQN(lo), ib.SRQN(hi)
+	first, last := t.Numbers()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.numbers == nil {

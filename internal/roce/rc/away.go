@@ -46,15 +46,16 @@ type Others interface {
 	// Owner returns the process that has a number of shared receive queues; ok is false if it is
 	// this one, or none.
 	Owner(n ib.SRQN) (process int, ok bool)
-	// Ask has a process take requests. Answered is called later.
-	Ask(process int)
+	// Ask has a process take requests, whose packets begin with first. Answered is called later.
+	Ask(process int, first ib.PSN)
 	// LeaveAll ends everything that Ask has begun.
 	LeaveAll()
 }
 
 // Share has a target pass requests on to other processes. It is called before any other method.
 func (q *QP) Share(o Others) {
-	q.shared = &shared{others: o, check: (*QP).checkAway, pass: (*QP).pass}
+	q.shared = &shared{others: o, check: (*QP).checkAway, pass: (*QP).pass,
+		begin: map[int]ib.PSN{}}
 }
 
 // shared has the processes that share a target's domain. The linker leaves its functions out of
@@ -64,6 +65,8 @@ type shared struct {
 	check  func(*QP, ib.SRQN) (verdict, ib.VendorErr)
 	pass   func(*QP, uint32) (verdict, ib.VendorErr)
 	packet wire.Packet // the one to pass on
+	// where the next connection to a process begins: answers of the last may come yet
+	begin map[int]ib.PSN
 }
 
 // away is the part of a target that passes requests on.
@@ -137,8 +140,9 @@ func (q *QP) checkAway(n ib.SRQN) (verdict, ib.VendorErr) {
 	peer := a.of(process)
 	switch {
 	case peer == nil:
-		a.peers = append(a.peers, &awayPeer{process: process})
-		q.shared.others.Ask(process)
+		first := q.shared.begin[process]
+		a.peers = append(a.peers, &awayPeer{process: process, next: first})
+		q.shared.others.Ask(process, first)
 		return stall, ib.VendorNone
 	case peer.refused:
 		return nakAccess, ib.VendorPD
@@ -239,6 +243,7 @@ func (q *QP) Lost(process int) {
 		return
 	}
 	a.peers = slices.DeleteFunc(a.peers, func(p *awayPeer) bool { return p == peer })
+	q.shared.begin[process] = peer.next
 	if peer == a.cur {
 		q.Blame(ib.VendorPeerGone)
 		q.failPassed(peer, wire.NAKRemoteOperational)
@@ -260,7 +265,7 @@ func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet) {
 		return
 	}
 	q.settlePassed(peer, p.PSN)
-	if len(peer.sent) == 0 || peer.sent[0].psn != p.PSN {
+	if q.away.cur != peer || peer.sent[0].psn != p.PSN {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
@@ -416,6 +421,9 @@ func (q *QP) repeatPassed(psn ib.PSN) bool {
 
 // leaveOthers forgets the other processes.
 func (q *QP) leaveOthers() {
+	for _, p := range q.away.peers {
+		q.shared.begin[p.process] = p.next
+	}
 	q.away = away{}
 	if q.shared != nil {
 		q.shared.others.LeaveAll()

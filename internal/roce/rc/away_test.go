@@ -21,12 +21,15 @@ const (
 // neighbours are the other processes of a target's domain, by the high digit of a queue's number.
 type neighbours struct {
 	asked []int
+	first ib.PSN // of the last that was asked
 	left  bool
 }
 
 func (n *neighbours) Owner(q ib.SRQN) (int, bool) { return int(q >> 4), q>>4 > 6 }
-func (n *neighbours) Ask(process int)             { n.asked = append(n.asked, process) }
 func (n *neighbours) LeaveAll()                   { n.left = true }
+func (n *neighbours) Ask(process int, first ib.PSN) {
+	n.asked, n.first = append(n.asked, process), first
+}
 
 // ring takes the packets that are passed on to a process.
 type ring struct {
@@ -210,6 +213,19 @@ func TestXRCPassedOnFails(t *testing.T) {
 	}
 	x := newSharing(t)
 	x.Recv(send(theirs, peerPSN))
+	x.Recv(send(theirs, peerPSN+1))
+	x.takes(7, &x.their)
+	x.their.says = rc.NoRoom
+	x.Recv(send(theirs, peerPSN+2))
+	x.their.says = rc.NoWay // when the first is acknowledged
+	x.answers(1, wire.RNRNAK(5))
+	x.wantAnswer(t, "the first", peerPSN, noCredits)
+	x.wantAnswer(t, "its ring gone, behind a NAK", peerPSN+1, wire.NAKRemoteOperational)
+	x.WantEvent("its ring gone, behind a NAK", ib.EventQPFatal)
+	x.WantQuiet("its ring gone, behind a NAK")
+
+	x = newSharing(t)
+	x.Recv(send(theirs, peerPSN))
 	x.do(func() { x.qp.Answered(7, nil) })
 	x.wantAnswer(t, "the process has no such domain", peerPSN, wire.NAKRemoteAccess)
 }
@@ -233,4 +249,39 @@ func TestXRCPassedOnWithoutRoom(t *testing.T) {
 	read.RETH.DMALen = 10
 	x.Recv(read)
 	x.wantAnswer(t, "READ is not passed on", peerPSN+1, wire.NAKInvalidRequest)
+}
+
+// Answers of the connection before acknowledge nothing in the next one.
+func TestXRCPassedOnAgain(t *testing.T) {
+	for name, end := range map[string]func(x *sharing){
+		"reset": func(x *sharing) {
+			x.SetState(ib.QPReset)
+			x.Connect()
+		},
+		"lost": func(x *sharing) {
+			x.answers(0, noCredits)
+			x.wantAnswer(t, "the first", peerPSN, noCredits)
+			x.do(func() { x.qp.Lost(7) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSharing(t)
+			x.Recv(send(theirs, peerPSN))
+			x.takes(7, &x.their)
+			x.their.wantPassed(t, "the first", 0)
+			end(x)
+			psn := peerPSN
+			if name == "lost" {
+				psn++
+			}
+			x.Recv(send(theirs, psn))
+			x.takes(7, &x.their)
+			x.their.wantPassed(t, "the next", x.others.first)
+			x.answers(0, noCredits)
+			x.answers(0, wire.NAKRemoteAccess)
+			x.WantQuiet("that was the first")
+			x.answers(x.others.first, noCredits)
+			x.wantAnswer(t, "the next", psn, noCredits)
+		})
+	}
 }

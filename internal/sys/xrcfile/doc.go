@@ -5,7 +5,7 @@
 //
 //	ring512-4026531840-17.x0123456789abcdef     the socket of the process of slot 17, for the
 //	                                            domain with that hash of device and inode
-//	xrc.lock                                    held to enter a domain
+//	xrc.lock                                    held to enter or to leave a domain
 //
 // The sockets are in the directory where the processes of the user meet. Each end of a Link asks
 // the kernel which user is at the other. A domain exists while a process listens for it. The

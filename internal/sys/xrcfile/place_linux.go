@@ -25,6 +25,7 @@ type Place struct {
 	options Options
 	suffix  string // of the domain's sockets
 	path    string // of the socket
+	inode   uint64 // of the socket's name
 	file    int    // the domain's
 	listen  int
 	epoll   int
@@ -79,7 +80,7 @@ func (p *Place) open() (err error) {
 	}
 	p.suffix = suffix(p.options.Device, uint64(st.Dev), st.Ino)
 	p.path = p.options.Path(p.options.Slot) + p.suffix
-	unlock, err := lock(filepath.Join(filepath.Dir(p.path), "xrc.lock"))
+	unlock, err := p.lock()
 	if err != nil {
 		return err
 	}
@@ -118,8 +119,9 @@ func suffix(device string, dev, ino uint64) string {
 	return fmt.Sprintf(".x%016x", h.Sum64())
 }
 
-// lock locks a file, for as long as it takes to enter a domain.
-func lock(path string) (unlock func(), err error) {
+// lock locks a file, for as long as it takes to enter or to leave a domain.
+func (p *Place) lock() (unlock func(), err error) {
+	path := filepath.Join(filepath.Dir(p.path), "xrc.lock")
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -214,10 +216,22 @@ func (p *Place) begin() (err error) {
 	if err := unix.Bind(p.listen, &unix.SockaddrUnix{Name: p.path}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
+	if p.inode = inodeOf(p.path); p.inode == 0 {
+		return &fs.PathError{Op: "lstat", Path: p.path, Err: fs.ErrNotExist}
+	}
 	if err := unix.Listen(p.listen, listenQueue); err != nil {
 		return os.NewSyscallError("listen", err)
 	}
 	return errors.Join(p.watch(p.listen), p.watch(p.event))
+}
+
+// inodeOf returns the inode of a name, 0 if there is none.
+func inodeOf(path string) uint64 {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 func (p *Place) watch(fd int) error {
@@ -270,8 +284,7 @@ func (p *Place) accept() {
 		}
 		l.handler = p.options.Accept(l)
 		if p.add(l) != nil {
-			l.Close()
-			l.handler.End()
+			l.drop()
 		}
 	}
 }
@@ -318,9 +331,14 @@ func (p *Place) end(fd int, l *Link) {
 		// epoll would go on to report the copy of a forked child
 		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	}
+	l.drop()
+}
+
+// drop closes a link that the goroutine does not know, or no more.
+func (l *Link) drop() {
 	l.mu.Lock()
+	_ = fdtrack.Close(l.fd)
 	l.fd = -1
-	_ = fdtrack.Close(fd)
 	l.mu.Unlock()
 	l.handler.End()
 }
@@ -404,13 +422,26 @@ func (p *Place) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	os.Remove(p.path)
+	p.removeName()
 	if fdtrack.Check() { // the goroutine may wait for ever for a descriptor that is gone
 		return
 	}
 	_, _ = unix.Write(p.event, binary.NativeEndian.AppendUint64(nil, 1)) // there is room
 	p.jobs.Wait()
 	p.release()
+}
+
+// removeName removes the socket's name, unless this process has entered the domain anew meanwhile.
+// Without the lock the next process to enter a domain does it.
+func (p *Place) removeName() {
+	unlock, err := p.lock()
+	if err != nil {
+		return
+	}
+	defer unlock()
+	if inodeOf(p.path) == p.inode { // of a name that is bound: no other file gets it meanwhile
+		os.Remove(p.path)
+	}
 }
 
 func (p *Place) release() {

@@ -221,3 +221,50 @@ func descriptors(t *testing.T) int {
 	}
 	return len(list)
 }
+
+// TestEnterAnew: a process enters a domain while another thread of it leaves the domain.
+func TestEnterAnew(t *testing.T) {
+	s := newStreet(t)
+	before, _, _ := s.enter(3)
+	after, _, _ := s.enter(3)
+	before.Close()
+	other, _, _ := s.enter(4)
+	l, err := other.Dial(3, newCollector())
+	if err != nil {
+		t.Errorf("the domain entered last is not found: %v", err)
+	} else {
+		l.Close()
+	}
+	other.Close()
+	after.Close()
+	if names, _ := filepath.Glob(filepath.Join(s.dir, "ring*")); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+}
+
+// TestTooManyLinks: a link that a place does not take keeps no descriptor.
+func TestTooManyLinks(t *testing.T) {
+	s := newStreet(t)
+	a, _, _ := s.enter(3)
+	b, _, atB := s.enter(4)
+	b.mu.Lock()
+	for i := range int32(maxLinks) {
+		b.links[-1-i] = nil
+	}
+	b.mu.Unlock()
+	before := descriptors(t)
+	atA := newCollector()
+	if _, err := a.Dial(4, atA); err != nil {
+		t.Fatal(err)
+	}
+	atA.wantEnd(t)
+	atB.wantEnd(t)
+	if n := descriptors(t); n != before {
+		t.Errorf("%d descriptors, %d before", n, before)
+	}
+	b.mu.Lock()
+	clear(b.links)
+	b.mu.Unlock()
+	b.Close()
+	a.Close()
+}

@@ -15,10 +15,11 @@ import (
 
 // domainMessage is a message between processes that share a domain.
 //
-//	op (1) │ MTU (1) │ 0 (2) │ QPN (4) │ address (16)
+//	op (1) │ MTU (1) │ 0 (2) │ QPN (4) │ PSN (4) │ address (16)
 type domainMessage struct {
 	op   uint8
 	qpn  ib.QPN     // of the target that asks, and of the one that is made for it
+	psn  ib.PSN     // of the first packet
 	addr netip.Addr // of the target that asks, which is an address of this host
 	mtu  ib.MTU     // of its packets
 }
@@ -30,10 +31,11 @@ const (
 	opRefused
 )
 
-const domainMessageBytes = 24
+const domainMessageBytes = 28
 
 func (m *domainMessage) send(l *xrcfile.Link) error {
 	b := binary.LittleEndian.AppendUint32([]byte{m.op, uint8(m.mtu), 0, 0}, uint32(m.qpn))
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.psn))
 	a := [16]byte{}
 	if m.addr.IsValid() {
 		a = m.addr.As16()
@@ -47,7 +49,8 @@ func parseDomainMessage(b []byte) (m domainMessage, ok bool) {
 	}
 	m = domainMessage{op: b[0], mtu: ib.MTU(b[1]),
 		qpn:  ib.QPN(binary.LittleEndian.Uint32(b[4:])),
-		addr: netip.AddrFrom16([16]byte(b[8:])).Unmap()}
+		psn:  ib.PSN(0).Add(binary.LittleEndian.Uint32(b[8:])),
+		addr: netip.AddrFrom16([16]byte(b[12:])).Unmap()}
 	return m, m.mtu.Bytes() > 0 || m.op != opServe
 }
 
@@ -62,6 +65,7 @@ type sharer struct {
 type asked struct {
 	sharer  *sharer
 	slot    int
+	first   ib.PSN
 	link    *xrcfile.Link      // guarded by the target's lock; nil before it is made
 	left    bool               // guarded by the target's lock: LeaveAll was called
 	replies chan domainMessage // one
@@ -75,8 +79,8 @@ func (s *sharer) Owner(n ib.SRQN) (slot int, ok bool) {
 }
 
 // Ask implements rc.Others.
-func (s *sharer) Ask(slot int) {
-	a := &asked{sharer: s, slot: slot, replies: make(chan domainMessage, 1),
+func (s *sharer) Ask(slot int, first ib.PSN) {
+	a := &asked{sharer: s, slot: slot, first: first, replies: make(chan domainMessage, 1),
 		done: make(chan struct{})}
 	if s.asked == nil {
 		s.asked = map[int]*asked{}
@@ -133,7 +137,7 @@ func (a *asked) request(r *relay) (ok bool) {
 	a.link = link
 	left := a.left
 	s.conn.Unlock()
-	m := domainMessage{op: opServe, qpn: s.conn.QPN(), addr: r.addr, mtu: r.mtu}
+	m := domainMessage{op: opServe, qpn: s.conn.QPN(), psn: a.first, addr: r.addr, mtu: r.mtu}
 	if left || m.send(link) != nil {
 		link.Close()
 		return false

@@ -59,7 +59,7 @@ func (s *served) connect(m *domainMessage, addr netip.Addr, index uint8) error {
 		DestQPN: m.qpn, AH: ib.AHAttr{IsGlobal: true, PortNum: 1,
 			GRH: ib.GRH{DGID: ib.GIDFromAddr(m.addr), SGIDIndex: index}}}
 	toRTR := attr
-	toRTR.State = ib.QPRTR
+	toRTR.State, toRTR.RQPSN = ib.QPRTR, m.psn
 	legal := func(ib.QPState) error { return nil }
 	if err := s.conn.Modify(&attr, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags, addr,
 		legal); err != nil {
