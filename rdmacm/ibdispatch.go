@@ -67,7 +67,9 @@ func (b *ibManager) request(ev ibcm.Event) {
 	b.m.mu.Unlock()
 	id, why := b.requested(listener, &ev)
 	if id == nil {
-		logRefused(netip.AddrPortFrom(ev.Path.Local, ev.ServiceID.Port()), ev.Path.Remote, why)
+		b.m.mu.Lock()
+		b.refusals.note(ev.Path, ev.ServiceID, why)
+		b.m.mu.Unlock()
 		_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {
 			if ev.Kind == ibcm.EventRequest {
 				_ = a.Reject(now, ev.Conn, why, nil, nil) // fails if the peer has given up

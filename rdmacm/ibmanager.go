@@ -108,17 +108,14 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	busy = b.agent.Waiting() || len(b.events) > 0
 	next, _ = b.agent.NextTimeout()
 	b.planned = next
-	refused := b.refusals.take()
 	b.m.mu.Unlock()
-	for _, r := range refused {
-		logRefused(r.local, r.peer, r.why)
-	}
 	if b.flush(b.out) {
 		next, busy = min(next, now.Add(sendPause)), len(b.events) > 0
 	}
 	for _, ev := range b.events {
 		b.dispatch(ev)
 	}
+	b.logRefusals()
 	b.raiseDisconnects()
 	if len(b.pending) > 0 {
 		next = min(next, now.Add(disconnectPoll))

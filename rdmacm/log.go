@@ -43,11 +43,17 @@ func (id *ID) deviceName() string {
 	return id.at.verbs.Info().Name
 }
 
-// logRefused writes that a request was refused before the application has seen it.
-func logRefused(local netip.AddrPort, peer netip.Addr, why cm.Reason) {
-	if core.Logs() {
-		core.LogConnection("", &core.ConnEvent{Type: "request refused", Local: local,
-			Peer: netip.AddrPortFrom(peer, 0), Err: refusal{why}})
+// logRefusals writes which requests were refused before the application has seen them.
+func (b *ibManager) logRefusals() {
+	if !core.Logs() {
+		return
+	}
+	b.m.mu.Lock()
+	list := b.refusals.take()
+	b.m.mu.Unlock()
+	for _, r := range list {
+		core.LogConnection("", &core.ConnEvent{Type: "request refused", Local: r.local,
+			Peer: netip.AddrPortFrom(r.peer, 0), Err: refusal{r.why}})
 	}
 }
 
@@ -61,8 +67,8 @@ func (r refusal) Error() string {
 	return r.String()
 }
 
-// refusals has the requests that the agent refused by itself, for the log. The manager's goroutine
-// writes them, without a lock.
+// refusals has the requests that were refused, for the log. The manager's goroutine writes them,
+// without a lock. Guarded by manager.mu.
 type refusals struct {
 	list   []refused
 	second int64 // of the process's clock, in which count were noted
