@@ -24,7 +24,6 @@ const (
 	DroppedState     // segments that came when the queue pair did not take any
 	PlacedDirect     // payload bytes read straight into their place
 	Nudges           // WRITEs of no bytes that have a peer look again
-	WrongGuesses     // reads of segments that were not as guessed: their bytes were copied
 	NumCounters
 )
 
@@ -32,7 +31,7 @@ var counterNames = [NumCounters]string{
 	"sent_segments", "sent_bytes", "rcvd_segments", "rcvd_bytes", "rdma_sends", "rdma_recvs",
 	"sent_reads", "rcvd_reads", "sent_terminate", "rcvd_terminate", "rcvd_terminate_swapped",
 	"mpa_crc_errors", "mpa_marker_errors", "malformed_segment", "dropped_state",
-	"placed_direct_bytes", "sent_nudges", "wrong_guesses",
+	"placed_direct_bytes", "sent_nudges",
 }
 
 // CounterNames returns the names of a queue pair's counts, in their order.

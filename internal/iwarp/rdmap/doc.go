@@ -7,7 +7,7 @@
 //
 //	                 Stream                          QP
 //	bytes in   ──► Deframer ── BeginSegment, SegmentData, EndSegment ──► place, deliver ──► Completer
-//	               Place, PlaceAhead: where the next payload bytes may be read to
+//	               Place: where the next payload bytes may be read to
 //	bytes out  ◄── Framer  ◄── Peek, Commit ───────────────────────────  Terminate, RTR, responses, requests
 //	               HandleWritten: they are out, buffers are free
 //

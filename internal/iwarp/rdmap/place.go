@@ -61,17 +61,6 @@ func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, bool) {
 
 // openRecv opens n bytes from off of the receive held.
 func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, bool) {
-	spans, v := q.appendRecv(spans, off, n)
-	if v != ib.VendorNone {
-		q.targetFault(v)
-		return release(spans), false
-	}
-	return spans, true
-}
-
-// appendRecv appends spans of the n bytes from off of the receive held, as many as there are before
-// an error.
-func (q *QP) appendRecv(spans []mem.Span, off, n int) ([]mem.Span, ib.VendorErr) {
 	for i := 0; n > 0; i++ {
 		g := q.Recv.SGE[i]
 		if uint32(off) >= g.Length {
@@ -83,12 +72,13 @@ func (q *QP) appendRecv(spans []mem.Span, off, n int) ([]mem.Span, ib.VendorErr)
 		off = 0
 		s, v := q.Mem.Local(q.RecvPD(), g, ib.AccessLocalWrite)
 		if v != ib.VendorNone {
-			return spans, v
+			q.targetFault(v)
+			return release(spans), false
 		}
 		spans = append(spans, s)
 		n -= int(g.Length)
 	}
-	return spans, ib.VendorNone
+	return spans, true
 }
 
 // targetFault refuses the segment because its memory cannot be written.

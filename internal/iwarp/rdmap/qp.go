@@ -59,8 +59,7 @@ type QP struct {
 	out   outgoing
 	nudge nudge
 
-	placing  []mem.Span // opened by Place; they outlive even a reset
-	guessing []mem.Span // opened by PlaceAhead, as well
+	placing []mem.Span // opened by Place; they outlive even a reset
 	// giveBack, if not nil, is called before the application learns that work of
 	// which something is on its way is over: no more of its memory may be read.
 	giveBack func()
@@ -79,8 +78,8 @@ func New(c qp.Config) *QP {
 
 // clear forgets the stream.
 func (q *QP) clear() {
-	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, guessing: q.guessing,
-		giveBack: q.giveBack, closeTimer: monotime.Never}
+	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, giveBack: q.giveBack,
+		closeTimer: monotime.Never}
 	q.nudge.heard()
 	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
 	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}

@@ -33,7 +33,6 @@ type receiver struct {
 
 	sendMSN, requestMSN, atomicMSN uint32 // expected
 	sendMO                         uint32 // of the SEND in progress
-	lastSend                       uint32 // bytes of the last one that ended
 	writing                        uint32 // bytes of the WRITE in progress
 	wrote                          uint32 // … of the last one that ended
 
@@ -356,7 +355,7 @@ func (q *QP) deliverSend() {
 	}
 	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: r.sendMO}
 	r.sendMSN++
-	r.sendMO, r.lastSend = 0, r.sendMO
+	r.sendMO = 0
 	if r.h.Opcode.Info().Invalidates {
 		if v := q.Mem.Invalidate(q.PD, q.QPN, r.h.STag, true); v != ib.VendorNone {
 			r.refuse(wire.RDMAPCannotInvalidate, fault{ib.WCLocAccessErr, v, ib.EventQPAccessErr})

@@ -14,7 +14,6 @@ import (
 //
 //	HandleInput(now, bytes)        bytes of the stream, however cut
 //	Place, HandlePlaced            or read where they belong
-//	PlaceAhead, HandleAhead        the bytes behind those, by a guess
 //	PollOutput(now, *mpa.Burst)    fills one burst; call until it returns false
 //	HandleWritten(now, n)          n more bytes of output are in the socket
 //	HandleClose(now, lost)         the peer's side has ended

@@ -28,14 +28,10 @@ const (
 type completions struct {
 	list      []ib.WC
 	solicited []bool
-	onPush    func() // what the application does at once
 }
 
 func (c *completions) Push(wc *ib.WC, solicited bool) bool {
 	c.list, c.solicited = append(c.list, *wc), append(c.solicited, solicited)
-	if c.onPush != nil {
-		c.onPush()
-	}
 	return true
 }
 
@@ -54,7 +50,6 @@ type end struct {
 	wrid  uint64
 	now   monotime.Time
 
-	guess   Guess
 	burst   *mpa.Burst
 	out     []byte // written and not carried
 	nothing bool   // output is left in the machine
@@ -158,38 +153,28 @@ func (e *end) pump() {
 	}
 }
 
-// take gives bytes to the machine as chunk says: straight into place where that is possible and
-// direct says so, with the segments that are guessed, and a few bytes behind.
+// take gives bytes to the machine as chunk says: each piece straight into place
+// where that is possible and direct says so.
 func (e *end) take(b []byte, chunk func(n int) int, direct func() bool) {
+	var iov [][]byte
 	for len(b) > 0 {
 		n := chunk(len(b))
-		if direct() {
-			n = e.readAhead(b[:n])
-		} else {
-			e.s.HandleInput(e.now, b[:n])
+		if room := 0; direct() {
+			if iov, room = e.s.Place(iov[:0]); room > 0 {
+				n = min(n, room)
+				left := b[:n]
+				for i := 0; len(left) > 0; i++ {
+					left = left[copy(iov[i], left):]
+				}
+				e.s.HandlePlaced(iov, n)
+				b = b[n:]
+				continue
+			}
 		}
+		e.s.HandleInput(e.now, b[:n])
 		b = b[n:]
 	}
 	e.pump()
-}
-
-// readAhead has the machine take bytes as one read does. It returns how many.
-func (e *end) readAhead(b []byte) int {
-	iov, placed := e.s.Place(nil)
-	pieces := len(iov)
-	iov, ahead := e.s.PlaceAhead(iov, placed, &e.guess)
-	buf := make([]byte, max(e.s.Rest()-placed, 0)+32)
-	n := min(len(b), placed+ahead+len(buf))
-	iov = append(iov, buf)
-	left := b[:n]
-	for i := 0; len(left) > 0; i++ {
-		left = left[copy(iov[i], left):]
-	}
-	if placed > 0 {
-		e.s.HandlePlaced(iov[:pieces], min(n, placed))
-	}
-	e.s.HandleAhead(e.now, iov[pieces:], max(n-placed, 0), &e.guess)
-	return n
 }
 
 func whole(n int) int { return n }

@@ -55,7 +55,7 @@ const maxRetriesEINTR = 8
 
 // longCall is the size of a call, in bytes, above which the scheduler should know of it: it takes
 // more than ten microseconds. A read has so much room, and seldom so many bytes.
-const longCall = 68 << 10 // more than 64 KiB of payload with the headers between
+const longCall = 64 << 10
 
 // call makes a system call that does not wait.
 func call(trap uintptr, fd int, arg unsafe.Pointer, n, flags, bytes int) (int, syscall.Errno) {

@@ -25,7 +25,7 @@ import (
 // set-up has agreed on everything. One polling thread at a time reads bytes, the pumping
 // thread writes them.
 //
-//	Stream ─ Connect ─► sock ── read:        Place, PlaceAhead, readv, HandlePlaced, HandleAhead
+//	Stream ─ Connect ─► sock ── read:        Place, readv, HandlePlaced, HandleInput
 //	                      │     FlushOutput: PollOutput, writev, HandleWritten
 //	                      └──► leave: closed or reset when the machine says so; onClose
 type Conn struct {
@@ -381,7 +381,6 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 	}
 	iov, placed := c.fpdus.Place(in.iov[:0])
 	pieces := len(iov)
-	iov, ahead := in.guessAhead(c.fpdus, iov, placed)
 	buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
 	iov = append(iov, buf)
 	c.reading = true
@@ -397,7 +396,9 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 	if placed > 0 {
 		c.fpdus.HandlePlaced(iov[:pieces], min(got, placed))
 	}
-	c.fpdus.HandleAhead(now, iov[pieces:], max(got-placed, 0), &in.guess)
+	if got > placed {
+		c.fpdus.HandleInput(now, buf[:got-placed])
+	}
 	c.heard()
 	in.iov = iov[:0]
 	clear(iov) // its memory may be unmapped once the lock is gone
@@ -418,7 +419,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 	c.Heard(now)
 	c.PumpUnlock(now)
 	// or unmapped memory came next: the system reports the rest again
-	all := got < placed+ahead+len(buf)
+	all := got < placed+len(buf)
 	return got > 0 && !unplaceable, unplaceable || got > 0 && !all
 }
 

@@ -4,7 +4,7 @@
 // connection manager sets up (Dial, Listen) and hands over (Conn.Connect). One epoll set has
 // all sockets; a few streams are read without asking it.
 //
-//	Stream ─ Connect ─► Conn ── read:        Place, PlaceAhead, readv, HandlePlaced, HandleAhead
+//	Stream ─ Connect ─► Conn ── read:        Place, readv, HandlePlaced, HandleInput
 //	                       │     FlushOutput: PollOutput, writev, HandleWritten
 //	                       └──► leave: closed or reset when the machine says so
 //

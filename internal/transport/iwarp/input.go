@@ -9,7 +9,6 @@ import (
 
 	"verbena/internal/engine"
 	"verbena/internal/engine/policy"
-	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/sys/tcp"
 )
 
@@ -38,7 +37,6 @@ type input struct {
 	vec     tcp.Vectors
 	iov     [][]byte
 	buf     []byte
-	guess   rdmap.Guess
 	closed  bool
 }
 

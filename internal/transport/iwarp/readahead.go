@@ -21,13 +21,3 @@ func readAhead(s *rdmap.Stream, placed, all int) int {
 	}
 	return min(s.Rest()-placed+headerRoom, all)
 }
-
-// guessAhead appends the memory of the segments that probably follow a large one, so that one read
-// takes them all. Few streams are read as their bytes come: then reads acknowledge sooner, and the
-// sender needs less time.
-func (in *input) guessAhead(s *rdmap.Stream, iov [][]byte, placed int) ([][]byte, int) {
-	if len(*in.direct.Load()) > 0 || s.SegmentBytes() < policy.LargeSegment {
-		placed = 0 // what follows is read to a buffer
-	}
-	return s.PlaceAhead(iov, placed, &in.guess)
-}
