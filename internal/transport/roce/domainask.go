@@ -86,6 +86,9 @@ func (s *sharer) Ask(slot int, first ib.PSN) {
 		s.asked = map[int]*asked{}
 	}
 	s.asked[slot] = a
+	if c, ok := ConnOf(s.conn); ok {
+		c.beginRelays(s.conn.Machine().(*rc.QP))
+	}
 	s.domain.place.Go(a.ask)
 }
 
@@ -116,7 +119,7 @@ func (a *asked) ask() {
 	}
 	m := s.conn.Machine().(*rc.QP)
 	if ok {
-		c.addRelay(r, m)
+		c.addRelay(r)
 		m.Answered(a.slot, r)
 	} else {
 		delete(s.asked, a.slot)

@@ -51,13 +51,20 @@ func (c *Conn) newRelay(slot int) *relay {
 		}}
 }
 
-// addRelay has the target qp, which is c's machine, pass requests on by r from now on. The caller
-// holds the lock.
-func (c *Conn) addRelay(r *relay, qp *rc.QP) {
+// beginRelays has the target qp, which is c's machine, pass requests on. Until there is a relay
+// they wait. The caller holds the lock.
+func (c *Conn) beginRelays(qp *rc.QP) {
+	if c.passes == nil {
+		c.target = qp
+		c.passes = &passes{c.answer, c.retryRelays, c.awaitRelay, c.relayEnded}
+		c.roce.relays.add(c)
+	}
+}
+
+// addRelay has the target pass requests on by r from now on. The caller holds the lock.
+func (c *Conn) addRelay(r *relay) {
 	c.endRelay(r.slot)
-	c.target, c.relays = qp, append(c.relays, r)
-	c.passes = &passes{c.answer, c.retryRelays, c.awaitRelay, c.relayEnded}
-	c.roce.relays.add(c)
+	c.relays = append(c.relays, r)
 }
 
 // passes has the functions of a target that passes requests on. As they are called by it, the
