@@ -17,8 +17,8 @@ import (
 // RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
 // multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in this turn:
 // the first may be at the end of a piece of memory.
-func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
+func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload, extra int) int {
+	size := wire.BTHBytes + extra + payload + wire.ICRCBytes
 	if b.plain || len(b.held) == cap(b.held) || b.Full() || b.turn.noRuns > 1 ||
 		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
 			b.turn.dst != dst) {
@@ -31,7 +31,11 @@ func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
 // returns how many. A run ends with the piece of memory in which s starts. The first datagram has
 // bth, each other the next PSN. Run takes over the caller's hold on s. It returns 0, and leaves the
 // hold, if there is no room for two in the piece or the memory is not mapped any more.
-func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
+func (b *Burst) Run(path *Path, bth wire.BTH, reth *wire.RETH, s mem.Span, payload, n int) int {
+	head := wire.BTHBytes
+	if reth != nil {
+		head += 16
+	}
 	data := s.Piece()
 	if n = min(n, len(data)/payload); n < 2 {
 		b.turn.noRuns++
@@ -40,15 +44,15 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 	data = data[:n*payload]
 	ok := false
 	if payload <= copyBelow {
-		ok = b.copyRun(path, bth, data, payload, n)
+		ok = b.copyRun(path, bth, reth, head, data, payload, n)
 	} else {
-		ok = b.pointRun(path, bth, data, payload, n)
+		ok = b.pointRun(path, bth, reth, head, data, payload, n)
 	}
 	if !ok {
 		b.turn.noRuns++
 		return 0
 	}
-	size := wire.BTHBytes + payload + wire.ICRCBytes
+	size := head + payload + wire.ICRCBytes
 	if b.n == 0 {
 		b.path, b.segBytes = path, size
 	}
@@ -67,18 +71,23 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 }
 
 // copyRun adds the n datagrams of Run by value.
-func (b *Burst) copyRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
+func (b *Burst) copyRun(path *Path, bth wire.BTH, reth *wire.RETH, head int, data []byte, payload, n int) bool {
+	size := head + payload + wire.ICRCBytes
 	at := len(b.arena)
 	run := b.arena[at : at+n*size]
-	if !mem.CopyEach(run[wire.BTHBytes:], size, data, payload) {
+	if !mem.CopyEach(run[head:], size, data, payload) {
 		return false
 	}
 	psn := bth.PSN
 	for i := range n {
 		p := run[i*size : (i+1)*size]
 		bth.PSN = psn.Add(uint32(i))
-		bth.Append(p[:0])
+		h := bth.Append(p[:0])
+		if reth != nil {
+			e := *reth
+			e.VA += uint64(i * payload)
+			e.Append(h)
+		}
 		sum := wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), p[:size-wire.ICRCBytes])
 		wire.AppendICRC(p[:size-wire.ICRCBytes], sum)
 	}
@@ -87,13 +96,18 @@ func (b *Burst) copyRun(path *Path, bth wire.BTH, data []byte, payload, n int) b
 }
 
 // pointRun adds them by reference.
-func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
+func (b *Burst) pointRun(path *Path, bth wire.BTH, reth *wire.RETH, head int, data []byte, payload, n int) bool {
+	size := head + payload + wire.ICRCBytes
 	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
 	for i := range sums {
 		at := len(arena)
 		bth.PSN = psn.Add(uint32(i))
 		arena = bth.Append(arena)
+		if reth != nil {
+			e := *reth
+			e.VA += uint64(i * payload)
+			arena = e.Append(arena)
+		}
 		sums[i] = wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), arena[at:])
 		arena = append(arena, make([]byte, wire.ICRCBytes)...)
 	}
@@ -102,7 +116,7 @@ func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) 
 	}
 	at := len(b.arena)
 	for i, sum := range sums {
-		at += wire.BTHBytes
+		at += head
 		b.iov = append(b.iov, arena[b.mark:at], data[i*payload:(i+1)*payload])
 		b.mark = at
 		binary.LittleEndian.PutUint32(arena[at:], wire.Finish(sum))
@@ -111,3 +125,6 @@ func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) 
 	b.arena = arena
 	return true
 }
+
+// Even reports whether datagrams of one size are cheaper: they go by sockets.
+func (b *Burst) Even() bool { return !b.plain }

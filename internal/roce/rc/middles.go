@@ -3,6 +3,8 @@
 package rc
 
 import (
+	"os"
+
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
@@ -24,8 +26,20 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 		return
 	}
 	h := q.BTH(roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false), r.next)
+	var reth *wire.RETH
+	if q.split(w, b) {
+		h = q.BTH(wire.RCRDMAWriteOnly, r.next)
+		reth = &wire.RETH{VA: w.RemoteAddr + uint64(r.off), RKey: w.RKey, DMALen: uint32(q.MTU)}
+	}
 	h.Selective = true
-	if n = b.Run(q.Path, h, spans[0], q.MTU, n); n == 0 {
+	n = b.Run(q.Path, h, reth, spans[0], q.MTU, n)
+	if reth != nil && n > 0 {
+		r.ssn = r.ssn.Add(uint32(n))
+		if r.off == 0 {
+			r.ssn = r.ssn.Add(0xffffff)
+		}
+	}
+	if n == 0 {
 		qp.Release(spans)
 		return
 	}
@@ -42,12 +56,16 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 // These were never sent, and ask for no acknowledgement.
 func (q *QP) middles(w *queue.SendWQE, b *roce.Burst) int {
 	r := &q.req
-	if r.off == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
+	extra := 0
+	if q.split(w, b) {
+		extra = 16
+	}
+	if r.off == 0 && extra == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
 		w.Flags&ib.SendInline != 0 || w.Opcode != ib.WRRDMAWrite && !consumesRecv(w.Opcode) ||
 		q.Rate.Limited() || r.loss.missed(r.next) {
 		return 0
 	}
-	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, q.MTU),
+	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, q.MTU, extra),
 		q.windowPackets()-1-r.outstanding(), q.spanPackets()-int(r.next.Diff(r.una)))
 	if !q.endsSoon(w, 1) {
 		n = min(n, q.ackEvery()-1-r.sinceAckReq)
@@ -69,3 +87,11 @@ func entryLeft(list []ib.SGE, off uint32) int {
 	}
 	return 0
 }
+
+// split reports whether w goes as several messages.
+func (q *QP) split(w *queue.SendWQE, b *roce.Burst) bool {
+	return splitWrites && b.Even() && q.base == 0 && w.Length > uint32(q.MTU) &&
+		(w.Opcode == ib.WRRDMAWrite || w.Opcode == ib.WRRDMAWriteWithImm)
+}
+
+var splitWrites = os.Getenv("SPLIT") != ""

@@ -480,6 +480,10 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	n := int(min(w.Length-r.off, uint32(q.payload(b))))
 	first, last := r.off == 0, r.off+uint32(n) == w.Length
+	split, off := q.split(w, b), uint64(0)
+	if split {
+		off = uint64(r.off)
+	}
 	if b.Len() > 0 && wire.BTHBytes+n+wire.ICRCBytes > b.SegmentBytes() {
 		return false // cheaper than after looking memory up
 	}
@@ -489,13 +493,26 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 		return false
 	}
 	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, first, last)
+	if split {
+		op = roce.DataOpcode(wire.RCSendFirst, ib.WRRDMAWrite, true, true)
+		if last {
+			op = roce.DataOpcode(wire.RCSendFirst, w.Opcode, true, true)
+		}
+	}
 	if !q.request(b, op, w, n, last) {
 		qp.Release(spans)
 		return false
 	}
 	info := op.Info()
 	if info.HasRETH {
-		b.RETH(wire.RETH{VA: w.RemoteAddr, RKey: w.RKey, DMALen: w.Length})
+		length := w.Length
+		if split {
+			length = uint32(n)
+			if r.off > 0 && r.next == r.max {
+				r.ssn = r.ssn.Add(1)
+			}
+		}
+		b.RETH(wire.RETH{VA: w.RemoteAddr + off, RKey: w.RKey, DMALen: length})
 	}
 	if info.HasImm {
 		b.ImmDt(w.Imm)
