@@ -252,7 +252,7 @@ func (c *Conn) tell() {
 			conn := c.assoc.Conn()
 			release = func() { l.established(conn) }
 		}
-		if ev.Kind == trp.EventClosed {
+		if ev.Kind == trp.EventClosed && c.port != nil { // Leave has given it back
 			release = leave(c.port, c.listener, c.assoc.Conn())
 			c.port, c.listener = nil, nil
 		}
