@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"verbena/ib"
 	"verbena/internal/rstream"
 	"verbena/rdmacm"
 	"verbena/verbs"
@@ -46,6 +47,13 @@ type Conn struct {
 	owed     int // receives to post
 	nextWord int
 	one      [1][]byte // of Write; guarded by writeMu
+	control  rstream.Control
+	wc       [16]ib.WC
+	sends    [2]verbs.SendWR
+	sges     [2]ib.SGE
+	word     [4]byte // of a SEND
+	recvs    [16]verbs.RecvWR
+	recvSGEs [16]ib.SGE
 }
 
 var (

@@ -105,20 +105,18 @@ const receiveID = 1 << 63
 // postReceives posts the receives that are owed. They have no memory unless messages are SENDs: the
 // immediate data counts. The caller holds mu.
 func (c *Conn) postReceives() error {
-	s := takeScratch()
-	defer s.put()
 	for c.owed > 0 {
-		n := min(c.owed, receiveBatch)
+		n := min(c.owed, len(c.recvs))
 		for i := range n {
-			s.recvs[i] = verbs.RecvWR{ID: receiveID | uint64(c.nextWord)}
+			c.recvs[i] = verbs.RecvWR{ID: receiveID | uint64(c.nextWord)}
 			if c.stream.BySend {
 				at := bufferSize + rstream.TableSize + c.nextWord*wire.MessageSize
-				s.recvSGEs[i] = c.rbufMR.SGE(at, wire.MessageSize)
-				s.recvs[i].SGList = s.recvSGEs[i : i+1]
+				c.recvSGEs[i] = c.rbufMR.SGE(at, wire.MessageSize)
+				c.recvs[i].SGList = c.recvSGEs[i : i+1]
 			}
 			c.nextWord = (c.nextWord + 1) % c.stream.Receives()
 		}
-		if _, err := c.qp.PostRecv(s.recvs[:n]...); err != nil {
+		if _, err := c.qp.PostRecv(c.recvs[:n]...); err != nil {
 			return err
 		}
 		c.owed -= n

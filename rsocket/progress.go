@@ -18,21 +18,19 @@ func (c *Conn) progress() {
 		return
 	}
 	c.postControl()
-	s := takeScratch()
-	defer s.put()
 	for range batches {
-		n, err := c.cq.Take(s.wc[:])
+		n, err := c.cq.Take(c.wc[:])
 		if err != nil {
 			c.stream.Fail(err)
 			break
 		}
 		for i := range n {
-			c.complete(&s.wc[i])
+			c.complete(&c.wc[i])
 		}
-		if c.stream.BySend || c.owed >= receiveBatch {
-			c.renewReceives()
+		if c.stream.State() == rstream.Connected {
+			c.try(c.postReceives())
 		}
-		if n < len(s.wc) {
+		if n < len(c.wc) {
 			break
 		}
 	}
@@ -78,32 +76,19 @@ func (c *Conn) postControl() {
 	if c.stream.MayGrowReceive() && !c.gone {
 		c.growReceive()
 	}
-	if c.gone || !c.stream.HasControl() {
-		return
-	}
-	s := takeScratch()
-	defer s.put()
-	for !c.gone && c.stream.PollControl(&s.control) {
-		c.renewReceives() // the message may grant them
-		wr := verbs.SendWR{ID: s.control.Sent.ID()}
-		if s.control.HasEntry {
-			wr.Flags, wr.Inline = ib.SendInline, s.control.Entry[:]
-			wr.RemoteAddr, wr.RKey = s.control.To.Addr, s.control.To.Key
+	for !c.gone && c.stream.PollControl(&c.control) {
+		wr := verbs.SendWR{ID: c.control.Sent.ID()}
+		if c.control.HasEntry {
+			wr.Flags, wr.Inline = ib.SendInline, c.control.Entry[:]
+			wr.RemoteAddr, wr.RKey = c.control.To.Addr, c.control.To.Key
 		}
-		c.post(s, wr, s.control.Message, true)
-	}
-}
-
-// renewReceives posts the receives that messages have taken. The caller holds mu.
-func (c *Conn) renewReceives() {
-	if c.stream.State() == rstream.Connected {
-		c.try(c.postReceives())
+		c.post(wr, c.control.Message, true)
 	}
 }
 
 // post posts a WRITE and its message. Over iWARP the message is a SEND behind it. The caller holds
 // mu.
-func (c *Conn) post(s *scratch, wr verbs.SendWR, message uint32, signal bool) {
+func (c *Conn) post(wr verbs.SendWR, message uint32, signal bool) {
 	var signaled ib.SendFlags
 	if signal {
 		signaled = ib.SendSignaled
@@ -111,24 +96,24 @@ func (c *Conn) post(s *scratch, wr verbs.SendWR, message uint32, signal bool) {
 	if !c.stream.BySend {
 		wr.Opcode, wr.ImmData = ib.WRRDMAWriteWithImm, message
 		wr.Flags |= signaled
-		s.sends[0] = wr
-		c.postSends(s.sends[:1])
+		c.sends[0] = wr
+		c.postSends(c.sends[:1])
 		return
 	}
-	wire.PutSend(s.word[:], message)
-	s.sends[1] = verbs.SendWR{ID: wr.ID, Opcode: ib.WRSend, Inline: s.word[:],
+	wire.PutSend(c.word[:], message)
+	c.sends[1] = verbs.SendWR{ID: wr.ID, Opcode: ib.WRSend, Inline: c.word[:],
 		Flags: ib.SendInline | signaled}
 	if len(wr.SGList) == 0 && len(wr.Inline) == 0 {
-		c.postSends(s.sends[1:])
+		c.postSends(c.sends[1:])
 		return
 	}
 	wr.Opcode = ib.WRRDMAWrite
-	s.sends[0] = wr
-	c.postSends(s.sends[:])
+	c.sends[0] = wr
+	c.postSends(c.sends[:])
 }
 
 func (c *Conn) postSends(wrs []verbs.SendWR) {
 	_, err := c.qp.PostSend(wrs...)
 	c.try(err)
-	clear(wrs) // the caller's bytes are not kept
+	clear(c.sends[:]) // the caller's bytes are not kept
 }

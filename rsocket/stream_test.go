@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"verbena/ib"
 	"verbena/internal/rstream"
 	wire "verbena/internal/wire/rsocket"
 )
@@ -225,13 +224,12 @@ func (c *Conn) takeControlSlots() rstream.Sent {
 			c.stream.HandleImmediate(wire.Message{Type: wire.Data, Value: bufferSize / 2}.Uint32())
 			c.stream.Consume(bufferSize / 2)
 		}
-		var wc [16]ib.WC
-		n, err := c.cq.Poll(wc[:]) // the first grant completes
+		n, err := c.cq.Poll(c.wc[:]) // the first grant completes
 		if err != nil {
 			panic(err)
 		}
 		for i := range n {
-			c.complete(&wc[i])
+			c.complete(&c.wc[i])
 		}
 		for out := (rstream.Control{}); c.stream.PollControl(&out); {
 			taken.Slots += out.Sent.Slots

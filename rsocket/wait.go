@@ -38,7 +38,6 @@ type waits struct {
 	mu     sync.Mutex // taken behind the other locks of the connection
 	cq     *verbs.CQ  // nil: there is none yet
 	poller *waiter    // is in Await of cq; the others sleep
-	asleep int        // number of those that sleep
 	closed bool       // Close was called
 	closer waiter     // goes on behind Close
 }
@@ -74,12 +73,10 @@ func (s *waits) wait(w *waiter, ready func() bool) (err error) {
 			continue
 		}
 		w.asleep = true
-		s.asleep++
 		s.mu.Unlock()
 		<-w.wake
 		s.mu.Lock()
 		w.asleep = false
-		s.asleep--
 	}
 	w.ready = nil
 	if s.poller == nil {
@@ -104,9 +101,6 @@ func (s *waits) await(w *waiter) {
 
 // handOver makes another goroutine the poller. The caller holds mu.
 func (s *waits) handOver() {
-	if s.asleep == 0 {
-		return // without a look at the waiters, which are not in the cache beside many streams
-	}
 	for _, w := range s.waiters {
 		if w.asleep {
 			s.interrupt(w)
@@ -117,9 +111,6 @@ func (s *waits) handOver() {
 
 // notify wakes goroutines whose conditions hold. The caller holds mu.
 func (s *waits) notify() {
-	if s.asleep == 0 && s.poller == nil {
-		return
-	}
 	for _, w := range s.waiters {
 		if w.ready != nil && (w.asleep || w == s.poller) && w.ready() {
 			s.interrupt(w)

@@ -164,22 +164,20 @@ func (c *Conn) whyNot() error {
 
 // send sends n bytes: those at the head of the send buffer, or inline ones. The caller holds mu.
 func (c *Conn) send(n int, inline []byte) {
-	s := takeScratch()
-	defer s.put()
 	at, first, _ := c.stream.Free()
 	w := c.stream.Send(uint32(n), inline != nil)
 	wr := verbs.SendWR{ID: w.Sent.ID(), RemoteAddr: w.To.Addr, RKey: w.To.Key}
 	if inline != nil {
 		wr.Flags, wr.Inline = ib.SendInline, inline
 	} else {
-		s.sges[0] = c.sbufMR.SGE(int(at), min(n, int(first)))
-		wr.SGList = s.sges[:1]
+		c.sges[0] = c.sbufMR.SGE(int(at), min(n, int(first)))
+		wr.SGList = c.sges[:1]
 		if n > int(first) {
-			s.sges[1] = c.sbufMR.SGE(0, n-int(first))
-			wr.SGList = s.sges[:2]
+			c.sges[1] = c.sbufMR.SGE(0, n-int(first))
+			wr.SGList = c.sges[:2]
 		}
 	}
-	c.post(s, wr, w.Message, w.Signal)
+	c.post(wr, w.Message, w.Signal)
 }
 
 // ReadFrom sends the bytes that r reads, until its end: io.ReaderFrom. r reads to the memory that

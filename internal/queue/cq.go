@@ -53,7 +53,6 @@ type CQ struct {
 	awaited   bool   // the next completion makes a call of OnEvent or OnNext
 	told      uint64 // completions before this one are those that the last event was for
 	solicited uint64 // one past the newest that is solicited or an error
-	polled    uint64 // a value that ring.head had, which the other side's cache line has
 
 	// written under both locks
 	depth int
@@ -64,21 +63,8 @@ type CQ struct {
 // NewCQ returns a queue of depth completions, at least one.
 func NewCQ(depth int) *CQ {
 	q := &CQ{depth: max(depth, 1), ring: &Ring{}}
-	q.slots = newSlots(min(q.depth, firstSlots))
+	q.slots = newSlots(q.depth)
 	return q
-}
-
-// firstSlots bounds the slots of a new queue that Go polls. A queue is as deep as all that may ever
-// be outstanding, and most hold few completions at a time. With all its slots it would go through
-// all of this memory, which the caches do not have beside many queues.
-const firstSlots = 16
-
-// newTimes returns the times of n slots, nil if the queue keeps none.
-func (q *CQ) newTimes(n int) []ib.WCTime {
-	if q.Clock == nil {
-		return nil
-	}
-	return make([]ib.WCTime, n)
 }
 
 // KeepTimes has the queue keep the time of each completion, for PollTimed. Call it before the first
@@ -111,12 +97,12 @@ func NewCQIn(r *Ring, slots []ib.WC, times []ib.WCTime, depth int) (*CQ, error) 
 func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	q.pushMu.Lock()
 	r := q.ring
-	if r.tail.Load()-q.polled >= uint64(min(q.depth, len(q.slots))) && !q.makeRoomLocked() {
+	t := r.tail.Load()
+	if t-r.head.Load() >= uint64(q.depth) {
 		r.overrun.Store(1)
 		q.pushMu.Unlock()
 		return false
 	}
-	t := r.tail.Load()
 	put(q.slot(t), wc)
 	if q.times != nil {
 		*q.time(t) = q.Clock()
@@ -138,36 +124,6 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 		q.OnNext()
 	}
 	return true
-}
-
-// makeRoomLocked finds out what was polled meanwhile. If that is not enough it doubles the slots,
-// up to the depth. It reports false if the queue is full. It may unlock pushMu meanwhile.
-func (q *CQ) makeRoomLocked() bool {
-	for {
-		q.polled = q.ring.head.Load()
-		held := q.ring.tail.Load() - q.polled
-		switch {
-		case held >= uint64(q.depth):
-			return false
-		case held < uint64(len(q.slots)):
-			return true
-		}
-		n := len(q.slots)
-		q.pushMu.Unlock()
-		q.grow(n)
-		q.pushMu.Lock()
-	}
-}
-
-// grow doubles the slots, unless there are others than n by now.
-func (q *CQ) grow(n int) {
-	q.pollMu.Lock()
-	defer q.pollMu.Unlock()
-	q.pushMu.Lock()
-	defer q.pushMu.Unlock()
-	if len(q.slots) == n {
-		q.moveLocked(newSlots(2*n), q.newTimes(2*n))
-	}
 }
 
 // Poll moves up to len(dst) completions to dst, oldest first, and returns how
@@ -301,7 +257,11 @@ func (q *CQ) Resize(n int) error {
 		return fmt.Errorf("%w: size %d", ErrInvalid, n)
 	}
 	slots := newSlots(n)
-	return q.move(n, slots, q.newTimes(len(slots)))
+	var times []ib.WCTime
+	if q.Clock != nil {
+		times = make([]ib.WCTime, len(slots))
+	}
+	return q.move(n, slots, times)
 }
 
 // ResizeIn is Resize to other memory of the ring's owner.
@@ -323,14 +283,6 @@ func (q *CQ) move(n int, slots []ib.WC, times []ib.WCTime) error {
 	if uint64(n) < t-h {
 		return fmt.Errorf("%w: size %d, %d completions held", ErrInvalid, n, t-h)
 	}
-	q.depth = n
-	q.moveLocked(slots, times)
-	return nil
-}
-
-// moveLocked moves the completions to other slots, which have room for them.
-func (q *CQ) moveLocked(slots []ib.WC, times []ib.WCTime) {
-	h, t := q.ring.head.Load(), q.ring.tail.Load()
 	mask := uint64(len(slots) - 1)
 	for i := h; i != t; i++ {
 		slots[i&mask] = *q.slot(i)
@@ -338,13 +290,14 @@ func (q *CQ) moveLocked(slots []ib.WC, times []ib.WCTime) {
 			times[i&mask] = *q.time(i)
 		}
 	}
-	q.slots = slots
+	q.depth, q.slots = n, slots
 	if q.times != nil {
 		q.times = times
 	}
 	if q.outside {
 		q.ring.place(slots)
 	}
+	return nil
 }
 
 // put copies a completion whose fields were just stored. A wide load would wait until several

@@ -37,7 +37,4 @@ func (r *ring) pop() {
 	r.first = r.slot(1)
 	r.n--
 	r.head++
-	if r.n == 0 {
-		r.first = 0 // whose slot is in the cache, if few are in use
-	}
 }

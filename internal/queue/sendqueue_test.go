@@ -154,39 +154,3 @@ func TestTotalLength(t *testing.T) {
 		}
 	}
 }
-
-// A queue that empties begins at its first slot: beside many queues the caches lack the others.
-func TestEmptyQueuesBeginAnew(t *testing.T) {
-	sq, rq, recv := NewSendQueue(8, 1, 64), NewRecvQueue(8, 1), RecvWQE{}
-	send := func() *SendWQE {
-		w, ok := sq.Reserve()
-		if !ok {
-			t.Fatal("the send queue is full")
-		}
-		sq.Commit()
-		return w
-	}
-	first := send()
-	if second := send(); second == first {
-		t.Fatal("two requests have one slot")
-	}
-	sq.PopFront()
-	if w := send(); w == first {
-		t.Error("a queue that has a request has moved")
-	}
-	for sq.Len() > 0 {
-		sq.PopFront()
-	}
-	if send() != first {
-		t.Error("the send queue is empty, and goes on at another slot")
-	}
-	if sq.Head() != 3 || sq.Tail() != 4 || sq.AtAbs(3) != first {
-		t.Errorf("requests %d to %d, want 3 to 4", sq.Head(), sq.Tail())
-	}
-	for id := range uint64(20) {
-		postRecv(rq, id, nil)
-		if !rq.Pop(&recv) || recv.WRID != id || rq.ring.first != 0 {
-			t.Fatalf("receive %d, want %d; next in slot %d", recv.WRID, id, rq.ring.first)
-		}
-	}
-}

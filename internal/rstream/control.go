@@ -16,25 +16,16 @@ type Control struct {
 // PollControl returns control messages to send, until there is none: false.
 func (s *Stream) PollControl(out *Control) bool {
 	switch {
-	case !s.HasControl():
+	case s.state != Connected || s.parted:
 		return false
-	case s.pending != none:
+	case s.pending != none && s.ctlSlots > 0:
 		s.control(out)
-	default:
+		return true
+	case s.ctlSlots >= s.slots() && (s.opens < len(s.open) || s.creditsDue()):
 		s.credit(out)
-	}
-	return true
-}
-
-// HasControl reports whether PollControl has output.
-func (s *Stream) HasControl() bool {
-	switch {
-	case s.state != Connected || s.parted || s.ctlSlots == 0:
-		return false
-	case s.pending != none:
 		return true
 	}
-	return s.ctlSlots >= s.slots() && (s.opens < len(s.open) || s.creditsDue())
+	return false
 }
 
 func (s *Stream) control(out *Control) {
