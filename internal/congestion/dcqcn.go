@@ -138,8 +138,11 @@ func (d *dcqcn) increase() {
 	d.rate = (d.rate + d.target) / 2
 }
 
-// limit has the rate bound the pace.
+// limit has the rate bound the pace. A window that is not used up does not grow.
 func (d *dcqcn) limit(w *Window) {
+	if d.limited {
+		w.bytes = min(w.bytes, max(Ordinary, int(2*d.rate*w.RTT.Smoothed.Seconds())))
+	}
 	if d.limited && (w.paceTime == 0 || d.rate < w.Rate()) {
 		w.paceBytes, w.paceTime = int(d.rate), monotime.Duration(1e9)
 	}

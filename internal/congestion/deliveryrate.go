@@ -2,7 +2,11 @@
 
 package congestion
 
-import "verbena/internal/monotime"
+import (
+	"slices"
+
+	"verbena/internal/monotime"
+)
 
 // Window bounds, in bytes. Slow start reaches Ordinary without asking whether there is a queue:
 // that much fits a socket of ordinary size (net.core.rmem_max of 212,992) in segmented bursts. Free
@@ -25,17 +29,26 @@ const (
 // large as the path was seen to carry.
 const probe = 64 << 10
 
-// The window grows by leastStep bytes in the round trip after a loss or a mark, and by a
-// mostStep'th of itself at most. So all flows that share a queue grow alike at first, and their
-// shares even out.
+// The window grows by leastStep bytes in the round trip after a loss or a mark. It grows by a 16th
+// of itself at most, or at stepRate bytes a second. So all flows that share a queue grow alike at
+// first, and their shares even out. Where the round trips of a short path show no queue, losses are
+// by chance: growth goes on by chanceStep at least.
 const (
-	leastStep = 1024
-	mostStep  = 16
+	leastStep  = 1024
+	stepRate   = 1_600_000
+	chanceStep = 6144
 )
 
-// maxQueue bounds the queue in which the window still grows, as does an eighth of the
-// round trip. Source: RFC 9406, section 4.2 (MAX_RTT_THRESH is 16 ms there).
-const maxQueue = 4 * monotime.Millisecond
+// mostCalm bounds the round trips that speed growth up: after two of them it is twice as fast, as
+// they pass until packets sent now show. A path whose rate has risen is filled soon then.
+const mostCalm = 10
+
+// maxQueue bounds the queue in which the window still grows, as does a share of the
+// round trip, queueShare. Source: RFC 9406, section 4.2 (MAX_RTT_THRESH is 16 ms there).
+const (
+	maxQueue   = 4 * monotime.Millisecond
+	queueShare = 8
+)
 
 // partsOfTrip is the number of parts of a round trip.
 const partsOfTrip = 8
@@ -61,7 +74,8 @@ type deliveryRate struct {
 	ceiling      int
 	ceilingUntil monotime.Time
 	lossless     bool // nothing was ever lost
-	queued       bool // the newest round trip shows a queue
+	trip         int  // the oldest of the newest round trips
+	calm         int  // round trips in a row without queue, loss or mark
 	// Once something was lost or marked, the window grows by step bytes in a round trip. Step
 	// doubles after each without a loss or a mark.
 	step    int
@@ -88,11 +102,24 @@ func (d *deliveryRate) product() int { return max(d.largest, d.before) }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
 	if undisturbed {
-		d.queued = w.Long() && took > w.RTT.Shortest+min(w.RTT.Shortest/8, maxQueue)
-		d.largest = max(d.largest, int(float64(bytes)*float64(w.RTT.Shortest)/float64(took)))
+		w.queued = w.Long() && took > d.queueLimit(w)
+		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
+		bytes = max(bytes, min(bytes+w.wait.together, w.bytes))
+		d.largest = max(d.largest, int(float64(bytes)*min(float64(w.base())/float64(took), 1)))
 		d.age()
+		if d.calm = min(d.calm+1, mostCalm); w.queued {
+			d.calm = 0
+		}
+	}
+	if e := d.estimate(w); e > 0 && d.lossless {
+		d.threshold = min(d.threshold, e)
 	}
 	d.pace(w)
+}
+
+// queueLimit returns the round trip beyond which there is a queue.
+func (d *deliveryRate) queueLimit(w *Window) monotime.Duration {
+	return w.base() + min(w.RTT.Shortest/queueShare, maxQueue)
 }
 
 // age forgets the period before when this one is over.
@@ -104,19 +131,59 @@ func (d *deliveryRate) age() {
 
 func (d *deliveryRate) starts() bool { return d.lossless }
 
-// startsSlowly reports whether the window doubles each round trip.
-func (d *deliveryRate) startsSlowly(w *Window) bool {
-	return w.bytes < d.threshold || d.lossless && w.Long() && !d.queued
+// carried returns the window up to which it grows by an eighth in a round trip. With marks it keeps
+// a distance to the product: else several flows would grow back into the queue at once.
+func (d *deliveryRate) carried() int {
+	if d.marks.reacted {
+		return d.product() / 16 * 15
+	}
+	return d.product()
 }
 
+// startsSlowly reports whether the window doubles each round trip. On a long path that ends at the
+// estimate: from there a window that doubles overshoots by up to a product.
+func (d *deliveryRate) startsSlowly(w *Window) bool {
+	if w.bytes < d.threshold {
+		return true
+	}
+	if !d.lossless || !w.Long() {
+		return false
+	}
+	if e := d.estimate(w); e > 0 {
+		return w.bytes < e && slices.Min(w.trips[:]) <= d.queueLimit(w)
+	}
+	return !w.queued
+}
+
+// estimate returns the product of bandwidth and delay by the train of a long path, 0 if it is not
+// known.
+func (d *deliveryRate) estimate(w *Window) int {
+	if !w.Long() {
+		return 0
+	}
+	e := int(min(w.train.rate*w.RTT.Shortest.Seconds(), Most))
+	if e < leastTrains*w.train.bytes {
+		return 0
+	}
+	return e
+}
+
+// farBelow reports whether the window is less than a quarter of the estimate. It trebles there in a
+// round trip.
+func (d *deliveryRate) farBelow(w *Window) bool { return d.lossless && w.bytes < d.estimate(w)/4 }
+
 func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
-	if !w.marked && (d.queued || !w.Long()) { // this queue is not marked
+	if !w.marked && (w.queued || !w.Long()) { // this queue is not marked
 		d.marks.reacted = false
 	}
+	d.marks.acked(now, n)
 	if vast(w) {
 		d.deliveries(w, now, n)
 	}
 	d.grow(w, now, n)
+	if d.startsSlowly(w) {
+		d.calm = 0
+	}
 	d.pace(w)
 }
 
@@ -131,7 +198,7 @@ func (d *deliveryRate) deliveries(w *Window, now monotime.Time, n int) {
 	if took >= least {
 		rate := float64(d.part) / took.Seconds()
 		if took < 2*least {
-			product := int(min(rate, d.partRate) * w.RTT.Shortest.Seconds())
+			product := int(min(rate, d.partRate) * w.base().Seconds())
 			d.largest = max(d.largest, min(product, w.bytes))
 		}
 		d.part, d.partRate, d.partStart = 0, rate, now
@@ -140,27 +207,38 @@ func (d *deliveryRate) deliveries(w *Window, now monotime.Time, n int) {
 }
 
 func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
-	most := min(max(Free, 2*d.product()), Most)
+	most := min(max(Free, 2*d.product(), d.estimate(w)), Most)
 	if w.bytes >= most && d.ceiling == Most {
 		w.bytes = most
 		return
 	}
 	switch {
 	case d.startsSlowly(w):
+		if now.Before(d.marks.roundEnd) {
+			n /= 4 // a round trip with a mark
+		}
+		if d.farBelow(w) {
+			n *= 2
+		}
 		w.bytes += n
-	case d.queued && !d.marks.reacted:
-	case w.Long() && w.bytes < d.product():
-		w.bytes += n / 8
-	case d.marks.reacted:
+		if e := d.estimate(w); e > 0 && d.lossless {
+			w.bytes = max(min(w.bytes, e), w.bytes-n)
+		}
+	case w.competes() && !d.marks.reacted:
 		w.bytes += d.growth(w, now, n)
-	case vast(w): // all that the path carried is in use
+	case w.queued && !d.marks.reacted:
+	case w.Long() && w.bytes < d.carried():
+		w.bytes += n / 8
+	case w.Long() && !d.marks.reacted && w.exceeds():
+		d.calm, d.probe = 0, 0
+	case vast(w) && !d.marks.reacted: // all that the path carried is in use
 		w.bytes += d.probing(w, now, n)
-	case w.Long():
-		w.bytes += n / 32
-	case d.lossless:
+	case w.Long() && !d.marks.reacted:
+		w.bytes += min(min(n/32, probe*n/w.bytes)<<(d.calm/2), n/4)
+	case d.lossless && !w.Long():
 		w.bytes += n / 8
 	default:
-		w.bytes += max(4096*n/w.bytes, 1)
+		w.bytes += d.growth(w, now, n)
 	}
 	if d.ceiling < Most && !now.Before(d.ceilingUntil) {
 		d.ceiling = Most
@@ -168,10 +246,19 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	w.bytes = min(w.bytes, d.ceiling, most)
 }
 
+// mostStep returns by how much the window may grow in a round trip, a 16th of itself. Small windows
+// of a long path may grow by more: so flows of different windows become alike.
+func (w *Window) mostStep() int {
+	return max(w.bytes/16, int(stepRate*w.RTT.Smoothed.Seconds()))
+}
+
 // growth returns by how much the window grows for n bytes that have arrived.
 func (d *deliveryRate) growth(w *Window, now monotime.Time, n int) int {
 	if !now.Before(d.stepEnd) {
-		d.step = max(min(2*d.step, w.bytes/mostStep), leastStep)
+		d.step = max(min(2*d.step, w.mostStep()), leastStep)
+		if !d.marks.reacted && w.RTT.Smoothed < 2*w.RTT.Shortest {
+			d.step = max(d.step, chanceStep)
+		}
 		d.stepEnd = now.Add(w.RTT.Smoothed)
 	}
 	return max(int(float64(n)*float64(d.step)/float64(w.bytes)), 1)
@@ -184,7 +271,7 @@ func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
 		if now.Sub(d.probeEnd) > w.RTT.Smoothed {
 			d.probe = 0
 		}
-		d.probe = max(min(2*d.probe, w.bytes/mostStep), probe)
+		d.probe = max(min(2*d.probe, w.bytes/16), probe)
 		d.probeEnd = now.Add(w.RTT.Smoothed)
 	}
 	return int(float64(n) * float64(d.probe) / float64(w.bytes))
@@ -193,7 +280,7 @@ func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
 // slow has the window grow little at first: two round trips pass until packets sent now show.
 func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 	d.step, d.stepEnd = leastStep, now.Add(2*w.RTT.Smoothed)
-	d.probe = 0
+	d.calm, d.probe = 0, 0
 }
 
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
@@ -220,7 +307,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 }
 
 func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
-	cut, ok := d.marks.marked(w, now, d.startsSlowly(w))
+	cut, ok := d.marks.marked(w, now, least, d.startsSlowly(w))
 	if !ok {
 		return
 	}
@@ -239,9 +326,17 @@ func (d *deliveryRate) pace(w *Window) {
 	case !w.Long():
 	case d.startsSlowly(w):
 		w.paceTime = w.RTT.Smoothed / 2
-	case d.marks.reacted || vast(w):
+		if d.farBelow(w) {
+			w.paceTime = w.RTT.Smoothed / 3
+		}
+		if e := d.estimate(w); d.lossless && w.bytes > e/2 && w.bytes < e {
+			w.paceTime = monotime.Duration(float64(w.RTT.Smoothed) * float64(w.bytes) / float64(e))
+		}
+	case d.marks.reacted:
+		w.paceTime = w.RTT.Smoothed * 9 / 10
+	case vast(w):
 		w.paceTime = w.RTT.Smoothed * 19 / 20
 	default:
-		w.paceTime = w.RTT.Smoothed * 4 / 5
+		w.paceTime = w.RTT.Smoothed * 3 / 4
 	}
 }

@@ -12,6 +12,7 @@ import "verbena/internal/monotime"
 type marks struct {
 	alpha    float64
 	slots    int           // of this round with a mark
+	arrived  int           // bytes of this round
 	slotEnd  monotime.Time // further marks are of the same slot until then
 	roundEnd monotime.Time
 	reacted  bool // to a mark: until marks are old, and on a long path a queue shows
@@ -26,22 +27,32 @@ const markSlot = 50 * monotime.Microsecond
 // startupMarks is the part of the slots with a mark from which slow start ends. Bursts of a sender
 // that does not yet fill the path are marked, too. Source: BBRv3
 // (draft-ietf-ccwg-bbr, full_ecn_thresh).
-const startupMarks = 0.5
+const startupMarks = 0.25
+
+// acked takes note that n bytes have arrived.
+func (m *marks) acked(now monotime.Time, n int) {
+	if now.Before(m.roundEnd) {
+		m.arrived += n
+	}
+}
 
 // marked takes note of a mark. Once a round trip it returns the part of the window to take away.
-func (m *marks) marked(w *Window, now monotime.Time, startsSlowly bool) (float64, bool) {
+func (m *marks) marked(w *Window, now monotime.Time, least int, startsSlowly bool) (float64, bool) {
 	if now.Before(m.slotEnd) {
 		return 0, false
 	}
 	trip := max(w.RTT.Smoothed, 1)
 	m.slotEnd = now.Add(markSlot)
+	most := min(float64(max(trip, markSlot))/float64(markSlot), float64(m.arrived)/float64(least))
+	part := min(float64(m.slots)/max(most, 1), 1)
 	if now.Before(m.roundEnd) {
 		m.slots++
-		return 0, false
+		if !startsSlowly || m.slots < int(startupMarks*float64(max(trip, markSlot)/markSlot)) {
+			return 0, false
+		}
 	}
-	part := min(float64(m.slots)*float64(markSlot)/float64(max(trip, markSlot)), 1)
 	rounds := now.Sub(m.roundEnd) / trip // without marks
-	m.slots, m.roundEnd = 1, now.Add(trip)
+	m.slots, m.arrived, m.roundEnd = 1, 0, now.Add(trip)
 	if startsSlowly && part < startupMarks {
 		return 0, false
 	}

@@ -56,6 +56,8 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
+	// product returns the product of bandwidth and delay, 0 while it is not known.
+	product() int
 	// starts reports whether nothing was lost or marked yet.
 	starts() bool
 }
@@ -69,14 +71,25 @@ type Window struct {
 	paceBytes int
 	paceTime  monotime.Duration
 	burst     monotime.Duration
-	sendAt    monotime.Time // when the line is free of all sent so far, at the pace
-	marked    bool          // the network marks packets
-	calmAt    monotime.Time // it is not believed to from then on
+	sendAt    monotime.Time        // when the line is free of all sent so far, at the pace
+	marked    bool                 // the network marks packets
+	calmAt    monotime.Time        // it is not believed to from then on
+	queued    bool                 // the newest round trip shows a queue
+	trips     [4]monotime.Duration // the newest without a loss
+	newest    monotime.Duration    // round trip
+	jitter    monotime.Duration    // by which two round trips in a row differ
+	train     train
+	wait      wait
+	missing   float64 // the part of the newest round trip that was lost
 	algorithm algorithm
 }
 
-// Initial is the window of an unknown path, in bytes.
-const Initial = 128 << 10
+// Initial is the window of an unknown path, in bytes: that of many hosts at once fits a switch.
+const Initial = 16 << 10
+
+// InitialWide is the first window within a host. It is that of a path, too, once its round trip is
+// known to be longer than the queue of a switch: maxQueue.
+const InitialWide = 128 << 10
 
 // burstTime lets a sender be ahead of the pace: 62 KB at 1 Gb/s, which is one segmented send. On a
 // network that marks packets it is markedBurstTime: a burst is to fit the queue from which it
@@ -97,6 +110,13 @@ func (w *Window) Start(a Algorithm) {
 	}
 }
 
+// Widen takes note that the path, which is unknown as yet, crosses no switch or is long.
+func (w *Window) Widen() {
+	if w.RTT.Smoothed == 0 {
+		w.bytes = max(w.bytes, InitialWide)
+	}
+}
+
 // Bytes returns the window.
 func (w *Window) Bytes() int { return w.bytes }
 
@@ -114,7 +134,11 @@ const (
 // Sample takes in the round trip of a packet that was sent once, and how many bytes were
 // acknowledged in its time. Undisturbed says that nothing was lost meanwhile.
 func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
+	if took > maxQueue {
+		w.Widen()
+	}
 	w.RTT.Sample(took)
+	w.jitters(took)
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }
 
@@ -123,16 +147,25 @@ func (w *Window) Acked(now monotime.Time, n int) {
 	if w.marked && !now.Before(w.calmAt) {
 		w.marked, w.burst = false, burstTime
 	}
+	w.train.arrived(now, n)
+	w.wait.arrived(now, n, w.RTT.Smoothed)
 	w.algorithm.acked(w, now, n)
 }
 
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
-func (w *Window) Lost(now monotime.Time, least int) { w.algorithm.lost(w, now, least) }
+func (w *Window) Lost(now monotime.Time, least int) {
+	w.train.lost()
+	w.algorithm.lost(w, now, least)
+}
+
+// Starts reports whether the first slow start goes on: few packets are not to end it by chance.
+func (w *Window) Starts() bool { return w.algorithm.starts() }
 
 // Expired leaves so many bytes of window after a time-out. Before the round trip is known
 // a time-out says that the path is long as likely as that something was lost.
 func (w *Window) Expired(now monotime.Time, least, left int) {
+	w.train.lost()
 	w.algorithm.expired(w, now, least, left)
 }
 
@@ -142,9 +175,6 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.calmAt = now.Add(max(calmLeast, calmTrips*w.RTT.Smoothed))
 	w.algorithm.marked(w, now, least)
 }
-
-// Starts reports whether the first slow start goes on: few packets are not to end it by chance.
-func (w *Window) Starts() bool { return w.algorithm.starts() }
 
 // Pace returns when the next packet may be sent, which may be past.
 func (w *Window) Pace() monotime.Time { return w.sendAt.Add(-w.burst) }
@@ -159,6 +189,7 @@ func (w *Window) Rate() float64 {
 
 // Sent takes note of n bytes sent.
 func (w *Window) Sent(now monotime.Time, n int) {
+	w.train.sent(now, n)
 	if w.paceTime == 0 {
 		return
 	}

@@ -83,9 +83,8 @@ func startTrips(s *Scenario) (trips, dropped int) {
 	return trips, there.Count.Dropped + back.Count.Dropped
 }
 
-// A flow fills a path that holds little more than the buffer does within ten round trips. On longer
-// ones slow start fills the buffer first, and ends. From there the window grows by a 32nd in a
-// round trip: the file has them, too.
+// A flow fills a path that holds little more than the buffer does within ten round trips. The file
+// has longer ones, too.
 func TestSlowStart(t *testing.T) {
 	const most = 10
 	text, err := os.ReadFile("testdata/start.txt")

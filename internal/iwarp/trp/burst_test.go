@@ -97,6 +97,7 @@ func TestBursts(t *testing.T) {
 		if c.limit > 0 {
 			s.burst.Limit(c.limit)
 		}
+		s.c.loss.Widen()
 		for _, n := range c.sizes {
 			s.c.Send(make([]byte, max(n, 1)))
 		}

@@ -41,13 +41,6 @@ const (
 	minReorder = 100 * monotime.Microsecond
 )
 
-// lossTolerance is the part of a round, 1/8, that may be lost without the window shrinking. On a
-// path that always loses one datagram in a hundred, halving it for each would leave a dozen
-// segments in flight; a receiver that is overrun loses far more.
-//
-// Deviation: RFC 5681, section 3.2, halves the window for every loss.
-const lossTolerance = 8
-
 func (l *recovery) start() {
 	*l = recovery{roundEnd: 1}
 	l.stopTimers()
@@ -151,9 +144,7 @@ func (c *Conn) lose(seq uint64, s *slot) {
 // endRound adapts the window to the losses of the round.
 func (c *Conn) endRound(now monotime.Time) {
 	l := &c.loss
-	if l.roundLost*lossTolerance > l.roundLost+l.roundDelivered {
-		l.Lost(now, c.leastWindow())
-	}
+	l.RoundEnds(now, l.roundLost, l.roundLost+l.roundDelivered, c.snd.largest, c.leastWindow())
 	c.beginRound()
 }
 

@@ -118,7 +118,7 @@ func TestAcknowledgementComesBehindTheAnswerIfNobodyWaits(t *testing.T) {
 
 // A requester says that nobody waits for an acknowledgement unless it completes a signaled request.
 func TestUnawaitedRequests(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	want := func(why string, at ib.PSN, unawaited bool) {
 		t.Helper()
 		if p := s.WantPacket(why, wire.RCSendOnly, at); !p.AckReq || p.Unawaited != unawaited {

@@ -44,9 +44,9 @@ func (c *chance) sample(took monotime.Duration) {
 // start. After 16 losses nothing earlier counts, so a path that becomes worse shows.
 //
 // A window of more than two runs gains little. All behind the first lost packet is in vain.
-func (c *chance) lost(delivered, mtu, window int, shortest, variation monotime.Duration) bool {
+func (c *chance) lost(delivered, packet, window int, shortest, variation monotime.Duration) bool {
 	// the count of bytes wraps where an int has 32 bits
-	c.runs[c.losses%uint(len(c.runs))] = int(uint(delivered-c.delivered) / uint(mtu))
+	c.runs[c.losses%uint(len(c.runs))] = int(uint(delivered-c.delivered) / uint(packet))
 	c.delivered = delivered
 	c.losses++
 	c.unseen++

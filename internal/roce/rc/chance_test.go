@@ -126,12 +126,13 @@ func TestChanceForgetsLongRuns(t *testing.T) {
 // The count of bytes delivered wraps: after 4 GiB where an int has 32 bits.
 func TestChanceCountsOnWhenBytesWrap(t *testing.T) {
 	const mtu, run = 1024, 100
+	const packet = mtu + headerBytes
 	var r requester
 	r.loss.start(congestion.DeliveryRate)
-	r.loss.delivered = math.MaxInt - 5*run*mtu
+	r.loss.delivered = math.MaxInt - 5*run*packet
 	r.loss.chance.delivered = r.loss.delivered
 	for range 20 {
-		r.loss.delivered += run * mtu
+		r.loss.delivered += run * packet
 		r.lost(0, mtu)
 	}
 	for _, got := range r.loss.chance.runs {

@@ -82,7 +82,7 @@ func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 func (q *QP) progressed(now monotime.Time, before int, news bool) {
 	r := &q.req
 	came := before - r.unknown()
-	r.loss.acked(now, r, came*q.MTU)
+	r.loss.acked(now, r, came*q.packetBytes())
 	q.endRound(now)
 	if r.next.Before(r.una) { // acknowledged while going back
 		q.seek(r.una)

@@ -68,17 +68,33 @@ func (q *QP) sendCNP(b *roce.Burst) {
 	q.Count[roce.SentCNP]++
 }
 
-// ackEvery returns after how many packets to ask for an acknowledgement, 0 for each. Where packets
-// are paced it is asked for eight times a round trip at least, or once a millisecond. The window
-// and the time-outs depend on it. DCQCN may let out much less than the window in that time.
+// A sender asks for acksPerWindow acknowledgements in a window at least. The window and the
+// time-outs depend on them, and the last packet of a window may be lost. On a long path a window is
+// held at what the path carries: it is to hold little more for packets that wait for the next
+// acknowledgement.
+const (
+	acksPerWindow     = 8
+	acksPerLongWindow = 32
+)
+
+// ackEvery returns after how many packets to ask for an acknowledgement, 0 for each.
 func (q *QP) ackEvery() int {
-	l, most := &q.req.loss, ackEvery
-	if l.Long() {
-		most = min(most, q.windowPackets()/8)
+	parts := acksPerWindow
+	if q.req.loss.Long() {
+		parts = acksPerLongWindow
 	}
-	if rate := l.Rate(); rate > 0 {
-		every := max(limitedAck, l.RTT.Smoothed/8)
-		most = min(most, int(rate*every.Seconds())/q.MTU)
+	return min(q.mostUnasked(), q.windowPackets()/parts)
+}
+
+// mostUnasked bounds ackEvery, whatever the window. Where packets are paced an acknowledgement is
+// asked for eight times a round trip at least, or once a millisecond: DCQCN may let out much less
+// than the window in that time.
+func (q *QP) mostUnasked() int {
+	l := &q.req.loss
+	rate := l.Rate()
+	if rate == 0 {
+		return ackEvery
 	}
-	return most
+	every := max(limitedAck, l.RTT.Smoothed/8)
+	return min(ackEvery, int(rate*every.Seconds())/q.MTU)
 }

@@ -128,7 +128,7 @@ func TestWhichReadsOvertake(t *testing.T) {
 			}
 		}
 	}
-	s := script.New(t, newRC, relaxed, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = 16 }))
+	s := script.New(t, newWideRC, relaxed, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = 16 }))
 	s.Post(script.Read(10), script.Read(10))
 	want(s, "a responder that may be foreign", false, false)
 	only := func(psn ib.PSN) wire.Packet {
@@ -144,7 +144,7 @@ func TestWhichReadsOvertake(t *testing.T) {
 	s.Post(script.Read(10), script.FetchAdd(1), script.Read(10))
 	want(s, "the WRITE is acknowledged; an atomic", true, false, false)
 
-	s = script.New(t, newRC)
+	s = script.New(t, newWideRC)
 	s.Post(script.Read(10))
 	want(s, "a responder that may be foreign", false)
 	s.Recv(only(psn))

@@ -77,7 +77,7 @@ func TestLongPacketsReceived(t *testing.T) {
 
 // A READ is answered, and its response taken, in long packets.
 func TestLongPacketsOfReads(t *testing.T) {
-	s := script.New(t, newRC, inRing)
+	s := script.New(t, newWideRC, inRing)
 	s.Post(script.Read(5000))
 	s.WantPacket("asked", wire.RCRDMAReadRequest, psn)
 	first, last := script.Response(wire.RCRDMAReadResponseFirst, psn, script.Bytes(4096, 1)), script.Response(wire.RCRDMAReadResponseLast, psn+4, script.Bytes(904, 2))

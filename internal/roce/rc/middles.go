@@ -34,7 +34,7 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	r.off += uint32(n * q.MTU)
 	r.sinceAckReq += n
 	for range n {
-		r.loss.Sent(now, q.MTU)
+		r.loss.Sent(now, q.packetBytes())
 	}
 }
 

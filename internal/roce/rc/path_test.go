@@ -30,9 +30,9 @@ func TestPathState(t *testing.T) {
 	s.Advance(3 * ms)
 	s.Recv(script.Ack(psn, 1))
 	// The path is long, so the window goes out over half a round trip while it doubles.
-	const window = congestion.Initial + 1024
+	window := int64(congestion.Initial + 1024 + 80) // with headers
 	want("a round trip", congestion.Path{RTT: 3 * ms, RTTVar: 3 * ms / 2, MinRTT: 3 * ms, WindowBytes: window,
-		PaceRate: int64(float64(window) * float64(monotime.Second) / float64(3*ms/2))})
+		PaceRate: int64(float64(window) / (3 * ms / 2).Seconds())})
 	s.Post(script.Write(4096))
 	s.Packets()
 	s.Recv(script.Nak(psn+3, wire.NAKPSNSequence))

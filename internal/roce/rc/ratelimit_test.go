@@ -52,7 +52,7 @@ func TestRateLimit(t *testing.T) {
 // Without max_burst_sz a queue pair is up to a millisecond ahead of its rate, and catches up with
 // it after a timer that came late.
 func TestRateLimitBurst(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	limitRate(s, 80000, 0) // 10 bytes a microsecond
 	s.Post(script.Write(40 * 1024))
 	if n := len(s.Packets()); n != 10 {

@@ -4,6 +4,7 @@ package rc_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -319,6 +320,31 @@ func TestBadLength(t *testing.T) {
 			}
 			s.WantWC("behind it", 2, ib.WCWRFlushErr)
 			s.WantQuiet(name)
+		}
+	}
+}
+
+// A short READ is one request, though the first window is small. Pieces of a long one are a quarter
+// of that window, and the end of it is one.
+func TestShortReadIsOneRequest(t *testing.T) {
+	for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
+		for _, c := range []struct {
+			bytes int
+			want  []uint32
+		}{
+			{10_000, []uint32{10_000}},
+			{16 << 10, []uint32{16 << 10}},
+			{20 << 10, []uint32{4 << 10, 16 << 10}},
+		} {
+			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = mtu }))
+			s.Post(script.Read(c.bytes))
+			var got []uint32
+			for _, p := range s.Packets() {
+				got = append(got, p.RETH.DMALen)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v: requests of %v bytes, want %v", mtu, got, c.want)
+			}
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestReadsKeepTheirOrder(t *testing.T) {
 
 // All missing responses are asked for at once, and nothing else.
 func TestReadOnlyWhatIsMissing(t *testing.T) {
-	s := script.New(t, newRC, relaxed)
+	s := script.New(t, newWideRC, relaxed)
 	s.Post(script.Read(8*1024), script.Read(4*1024))
 	s.WantDrain("sent", 2)
 	for _, i := range []ib.PSN{0, 2, 3, 6} {
@@ -126,7 +126,7 @@ func foreign(psn ib.PSN) wire.Packet {
 // A responder that is not Verbena is asked for all from a gap on: Linux's rxe answers no part of a
 // READ that begins before one that was asked for again.
 func TestReadOfForeignResponder(t *testing.T) {
-	s := script.New(t, newRC, relaxed)
+	s := script.New(t, newWideRC, relaxed)
 	s.Post(script.Read(8*1024), script.Read(4*1024))
 	s.WantDrain("sent", 2)
 	for _, i := range []ib.PSN{0, 2, 4} {
@@ -176,7 +176,7 @@ func TestForeignResponderIsNeverAskedForLess(t *testing.T) {
 // The newest response shows the missing ones, but a foreign responder would answer nothing before
 // it any more.
 func TestProbeOfForeignResponder(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Read(8 * 1024))
 	s.WantDrain("sent", 1)
 	for i := range ib.PSN(4) {
@@ -202,7 +202,7 @@ func TestAnswerTooLong(t *testing.T) {
 // A response that is lost again is asked for a third time when one that was asked for later comes:
 // another repetition, or a new one.
 func TestResponseLostAgain(t *testing.T) {
-	s := script.New(t, newRC, relaxed)
+	s := script.New(t, newWideRC, relaxed)
 	s.Post(script.Read(20 * 1024))
 	s.WantDrain("sent", 1)
 	s.Advance(monotime.Millisecond)
@@ -266,7 +266,7 @@ func TestReadProbe(t *testing.T) {
 // are on their way. No time-out goes back meanwhile, though the oldest was lost again.
 func TestResponsesThatComeAgain(t *testing.T) {
 	const ms = monotime.Millisecond
-	s := script.New(t, newRC, relaxed)
+	s := script.New(t, newWideRC, relaxed)
 	s.Post(script.Read(20 * 1024))
 	s.WantDrain("sent", 1)
 	s.Advance(ms)
@@ -333,7 +333,7 @@ func TestResponsesThatLie(t *testing.T) {
 
 // In a ring a long response may fill several gaps, or reach past the end of its READ.
 func TestLongResponseFillsGaps(t *testing.T) {
-	s := script.New(t, newRC, inRing, relaxed)
+	s := script.New(t, newWideRC, inRing, relaxed)
 	s.Post(script.Read(16*1024), script.Read(16*1024))
 	s.WantDrain("sent", 2)
 	response := func(at ib.PSN, packets int) wire.Packet {

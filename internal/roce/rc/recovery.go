@@ -7,19 +7,21 @@ import (
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
+	"verbena/internal/rtt"
 )
 
 // recovery is the part of the requester that the peer never sees: how much may
 // be outstanding and when to try again.
 type recovery struct {
 	congestion.Window
-	delivered int // bytes acknowledged, of all time
+	delivered int // bytes acknowledged, of all time, with headers
 	// one round trip is measured at a time, of a packet that was sent once, or of a first copy
 	timing         bool
 	timedPSN       ib.PSN
 	timedAt        monotime.Time
 	timedDelivered int
-	disturbed      bool // something was lost since timedAt, or a first copy is timed
+	disturbed      bool          // something was lost since timedAt, or a first copy is timed
+	since          monotime.Time // of the first packet, and then of the newest progress
 	// The PSNs before recovered were outstanding at the last loss that counted. Those lost
 	// among them are of the same queue, or of the same chance.
 	recovering bool
@@ -51,7 +53,7 @@ func (l *recovery) leastWindow(mtu int) int {
 }
 
 func (l *recovery) start(a congestion.Algorithm) {
-	*l = recovery{ackDeadline: monotime.Never}
+	*l = recovery{ackDeadline: monotime.Never, chance: chance{good: 2 * congestion.InitialWide}}
 	l.Start(a)
 }
 
@@ -59,6 +61,9 @@ func (l *recovery) start(a congestion.Algorithm) {
 // first of its responses, while una is the oldest. It may be a first copy instead. The one timed is
 // not the oldest if there is another: a time-out repeats that.
 func (l *recovery) sent(now monotime.Time, psn, una ib.PSN, isCopy bool) {
+	if l.since == 0 {
+		l.since = now
+	}
 	if !l.timing || l.timedPSN == una && l.timedAt == now {
 		l.timing, l.timedPSN, l.timedAt = true, psn, now
 		l.timedDelivered, l.disturbed = l.delivered, isCopy
@@ -93,7 +98,21 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 			l.chance.sample(max(took, least))
 		}
 	}
+	if n > 0 {
+		l.guess(now)
+		l.since = now
+	}
 	l.Acked(now, n)
+}
+
+// guess takes the time since the last progress for the round trip, where each packet was repeated
+// before an answer could come: time-outs would never end.
+//
+// Deviation: RFC 6298, section 3 (Karn). This is too long at worst, and later round trips mend it.
+func (l *recovery) guess(now monotime.Time) {
+	if l.RTT.Smoothed == 0 && l.RTT.Backoffs() > fewBackoffs {
+		l.RTT.Sample(min(now.Sub(l.since), rtt.Most))
+	}
 }
 
 // lost shrinks the window after going back, once for all that is outstanding. On a long path a loss
@@ -101,7 +120,8 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 func (r *requester) lost(now monotime.Time, mtu int) {
 	l := &r.loss
 	l.disturbed = true
-	byChance := l.chance.lost(l.delivered, mtu, l.Bytes()/(mtu+headerBytes), l.RTT.Shortest,
+	packet := mtu + headerBytes
+	byChance := l.chance.lost(l.delivered, packet, l.Bytes()/packet, l.RTT.Shortest,
 		l.RTT.Variation)
 	if l.recovering {
 		return
@@ -272,13 +292,9 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	}
 	first := r.loss.RTT.Backoffs() == 0
 	r.loss.RTT.BackOff()
-	if first && !expired && r.board.inUse() {
+	if first && !expired && (r.board.inUse() || r.mayProbe()) {
 		r.board.loseAll()
-		q.setTimer(now)
-		return
-	}
-	if first && !expired && (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0) {
-		r.probing = true
+		r.probing = r.mayProbe()
 		q.setTimer(now)
 		return
 	}
@@ -318,6 +334,15 @@ func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	q.repeat(now, at, b)
 	r.probing = b.Len() == 0 && b.Refused()
 	r.cur, r.off, r.next = cur, off, next
+}
+
+// mayProbe reports whether the answer to sendProbe may bring news: the newest packet is not known
+// to have arrived.
+func (r *requester) mayProbe() bool {
+	if r.board.inUse() && r.board.upper == r.max {
+		return false
+	}
+	return (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0)
 }
 
 // foreign reports whether the responder is known not to be one of Verbena.

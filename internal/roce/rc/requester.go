@@ -89,45 +89,6 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 // the largest path MTU: two messages of 64 KiB share one. See endsSoon, too.
 const ackEvery = 32
 
-// ordinaryPiece bounds the length of one READ request, unless the READs that may be outstanding
-// need longer ones: all PSNs of spanPackets may be in use while a lost one is missing. Nothing
-// slows responses on their way, and all that follow a lost one are in vain. The requester asks in
-// pieces of a quarter of its window at most.
-const ordinaryPiece = 128 << 10
-
-// On a network that marks packets a piece is a 64th of the window, within these bounds. Its
-// responses come in one burst. A queue is to take the bursts of several queue pairs without a mark.
-//
-// Source: internal/flows/testdata/fairness.txt, eight flows of READs at 10 ms with marks.
-const (
-	markedPieces     = 64
-	leastMarkedPiece = 4 << 10
-	mostMarkedPiece  = 16 << 10
-)
-
-// readPiece returns how many bytes the next READ request of w asks for, and whether it is new to
-// the responder. One asked again ends where it ended before, as the responder knows no request that
-// is longer. One that fills a hole ends with it.
-func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
-	r := &q.req
-	left := w.Length - r.off
-	if i := r.readOf(r.next); i >= 0 {
-		end := r.reads[i].last.Add(1)
-		if r.filling && r.fillEnd.Before(end) {
-			end = r.fillEnd
-		}
-		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
-	}
-	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
-	most := max(ordinaryPiece, maxSpan*window/depth)
-	if r.loss.Marks() {
-		most = max(min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece), 2*window/depth)
-	}
-	piece := min(window/min(4, depth), most)
-	packets := max(piece/q.MTU, 1)
-	return min(left, uint32(packets*q.MTU)), true
-}
-
 func (r *requester) start(psn ib.PSN, head uint64, a congestion.Algorithm) {
 	*r = requester{
 		cur: head, una: psn, next: psn, max: psn, ordered: psn, known: psn, reads: r.reads[:0],
@@ -135,6 +96,7 @@ func (r *requester) start(psn ib.PSN, head uint64, a congestion.Algorithm) {
 	}
 	r.stopTimers()
 	r.loss.start(a)
+	r.loss.roundEnd = psn
 	r.board.newest = psn
 }
 
@@ -186,6 +148,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	if r.rnrTimer != monotime.Never {
 		return
 	}
+	if b.Payload(q.MTU) > q.MTU { // within a host
+		r.loss.Widen()
+	}
 	if r.probing {
 		q.sendProbe(now, b)
 	}
@@ -208,7 +173,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		if !q.sendPacket(now, w, b) {
 			break
 		}
-		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
+		r.loss.Sent(now, int(r.next.Diff(first))*q.packetBytes())
 		if r.cur < q.SQ.Tail() && q.SQ.AtAbs(r.cur) == w {
 			q.sendMiddles(now, w, b)
 		}
@@ -315,8 +280,11 @@ func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) 
 const maxSpan = 4
 
 func (q *QP) windowPackets() int {
-	return min(max(q.req.loss.Bytes()/(q.MTU+headerBytes), 1), maxOutstanding)
+	return min(max(q.req.loss.Bytes()/q.packetBytes(), 1), maxOutstanding)
 }
+
+// packetBytes returns how many bytes of the window a packet takes.
+func (q *QP) packetBytes() int { return q.MTU + headerBytes }
 
 // headerBytes stands for the headers of a packet in the window.
 const headerBytes = 80
@@ -436,8 +404,8 @@ func (q *QP) overtakes(w *queue.SendWQE) bool {
 }
 
 // wantAck decides AckReq for a request of a number of packets. It is set on the last
-// packet of the queue, on every ackEvery-th packet, and where the window is about to close. A NAK
-// sets it on the first packet that is repeated.
+// packet of the queue, on every QP.ackEvery-th packet, and where the window is about to close. A
+// NAK sets it on the first packet that is repeated.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req
 	switch {
@@ -465,13 +433,13 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 // acknowledgement. The local ACK time-out, or the probe, runs while it waits in mid-message.
 const limitedAck = monotime.Millisecond
 
-// endsSoon reports whether the queue ends with w, at most QP.ackEvery packets after the next ones,
+// endsSoon reports whether the queue ends with w, at most mostUnasked packets after the next ones,
 // and the window has room for them. The last packet asks for an acknowledgement, then. One in the
 // middle of a message of 64 KiB would only wake a requester that sleeps.
 func (q *QP) endsSoon(w *queue.SendWQE, packets uint32) bool {
 	r := &q.req
 	left := int(q.Packets(w.Length - r.off))
-	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= q.ackEvery()+int(packets) &&
+	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= q.mostUnasked()+int(packets) &&
 		r.outstanding()+left <= q.windowPackets()
 }
 

@@ -244,7 +244,7 @@ func TestStaleNAK(t *testing.T) {
 func TestProbeOfSilentResponder(t *testing.T) {
 	const trip = 2 * monotime.Millisecond
 	for _, naked := range []bool{false, true} {
-		s := script.New(t, newRC)
+		s := script.New(t, newWideRC)
 		s.Post(script.Write(10))
 		s.WantDrain("sent", 1)
 		s.Advance(trip)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -100,7 +101,7 @@ func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 	r.board.suspect(s)
 	q.judge(now)
 	if n := before - r.unknown(); n > 0 {
-		r.loss.acked(now, r, n*q.MTU)
+		r.loss.acked(now, r, n*q.packetBytes())
 		if r.rnrTimer == monotime.Never { // else no timer runs, nor the local ACK time-out
 			q.setTimer(now)
 		}
@@ -304,26 +305,22 @@ func (q *QP) endRound(now monotime.Time) {
 	if r.board.inUse() && r.board.kept == 0 {
 		top = r.board.upper
 	}
-	least := 0
+	all, tolerated := l.roundLost+(l.delivered-l.roundStart)/q.packetBytes(), 1
+	window := q.windowPackets()
 	if l.Starts() {
-		least = startPackets
+		all, window = max(all, startPackets), max(window, startPackets)
 	}
-	if top.Before(l.roundEnd) && l.roundLost*lossTolerance <= max(q.windowPackets(), least) {
+	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= window {
 		return
 	}
-	arrived := (l.delivered - l.roundStart) / q.MTU
-	if l.roundLost > 0 && (l.RTT.Smoothed != 0 && !l.Long() ||
-		l.roundLost*lossTolerance > max(l.roundLost+arrived, least)) {
-		l.Lost(now, l.leastWindow(q.MTU))
+	if l.RTT.Smoothed != 0 && !l.Long() {
+		tolerated = 0
+	}
+	if l.RoundEnds(now, l.roundLost, all, tolerated, l.leastWindow(q.MTU)) {
 		l.recovering, l.recovered = true, r.max
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
 }
-
-// lossTolerance is the part of a round trip, 1/8, that may be lost without the window shrinking.
-// Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
-// fill the path.
-const lossTolerance = 8
 
 // startPackets is the least number of packets by which losses are judged while the window starts.
 // Of 31 packets an eighth are lost by chance in 7 % of round trips, where a path loses 5 %.
@@ -352,7 +349,7 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 			if w.State != wqeSent || !q.sendPacket(now, w, b) {
 				break
 			}
-			r.loss.Sent(now, int(r.next.Diff(from))*q.MTU)
+			r.loss.Sent(now, int(r.next.Diff(from))*q.packetBytes())
 			r.board.lost -= int(r.next.Diff(from))
 		}
 		if s := q.State(); s != ib.QPRTS && s != ib.QPSQD {

@@ -46,7 +46,7 @@ func selective(s *script.Script, psn ib.PSN) wire.Packet {
 // A responder sends a SACK when a gap opens, when one fills but something is missing still, and
 // when it is asked. Else it is silent.
 func TestSACKSent(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Recv(selective(s, peerPSN+2))
 	wantSack(t, s, "a gap", peerPSN+3, gap(peerPSN, peerPSN+1))
 	s.Recv(selective(s, peerPSN+3))
@@ -80,10 +80,10 @@ func TestSACKSent(t *testing.T) {
 // A requester that does not say that it understands SACKs gets a NAK, as does one whose requests
 // cannot be kept.
 func TestNAKWithoutSACK(t *testing.T) {
-	s := script.New(t, newRC, budget(mem.NewBudget(0)))
+	s := script.New(t, newWideRC, budget(mem.NewBudget(0)))
 	s.Recv(selective(s, peerPSN+1))
 	s.WantNak("nothing is kept", peerPSN, wire.NAKPSNSequence)
-	s = script.New(t, newRC)
+	s = script.New(t, newWideRC)
 	s.Recv(writeAt(s, peerPSN+1, 0, 10, 1))
 	s.WantNak("does not understand", peerPSN, wire.NAKPSNSequence)
 	s.Recv(selective(s, peerPSN+2))
@@ -92,7 +92,7 @@ func TestNAKWithoutSACK(t *testing.T) {
 
 // Gaps that do not fit a SACK are told of by the next, and then it begins anew.
 func TestSACKInParts(t *testing.T) {
-	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
+	s := script.New(t, newWideRC, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
 	const gaps = 200 // two bytes each
 	s.Together(func() {
 		for i := range ib.PSN(gaps) {
@@ -129,7 +129,7 @@ func TestXRCSACK(t *testing.T) {
 
 // Requests say that the requester understands SACKs, and responses that the responder sends them.
 func TestSelectiveBit(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Write(10), script.Send(10), script.Read(10), script.FetchAdd(1))
 	for i, p := range s.WantDrain("all", 4) {
 		if !p.Selective {
@@ -144,7 +144,7 @@ func TestSelectiveBit(t *testing.T) {
 
 // sender returns a script that has sent n packets of a WRITE, which stay to be acknowledged.
 func sender(t *testing.T, n int, options ...func(*script.Setup)) *script.Script {
-	s := script.New(t, newRC, options...)
+	s := script.New(t, newWideRC, options...)
 	s.Post(script.Write(n * 1024))
 	s.WantDrain("sent", n)
 	return s
@@ -196,7 +196,7 @@ func TestChanceDoesNotEndSlowStart(t *testing.T) {
 		sent, lost ib.PSN
 		shrinks    bool
 	}{{20, 8, false}, {20, 9, true}, {64, 8, false}, {64, 9, true}} {
-		s := script.New(t, newRC)
+		s := script.New(t, newWideRC)
 		s.Post(script.Write(10))
 		s.Packets()
 		s.Advance(trip)
@@ -271,7 +271,7 @@ func TestSACKForEver(t *testing.T) {
 
 // After something was late and not lost, a gap is waited for before it is repeated.
 func TestReorderingIsWaitedFor(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Send(10))
 	s.WantDrain("to learn the round trip", 1)
 	s.Advance(8 * monotime.Millisecond)
@@ -298,17 +298,19 @@ func TestReorderingIsWaitedFor(t *testing.T) {
 	s.WantPacket("it is lost", wire.RCRDMAWriteMiddle, psn+16)
 }
 
-// A time-out has all gaps repeated once more. The next goes back as far as nothing is known: the
+// A time-out has all gaps repeated once more, and a probe go first: the window may be full of
+// packets that are lost. The next goes back as far as nothing is known: the
 // responder may have forgotten.
 func TestTimeoutWithGaps(t *testing.T) {
 	s := sender(t, 10)
 	s.Recv(sack(psn+9, gap(psn+1, psn+1), gap(psn+5, psn+5)))
 	s.WantDrain("both", 2)
-	s.Advance(25 * monotime.Millisecond)
+	s.Advance(rtt.First)
+	s.WantPacket("the newest, whose answer has all gaps", wire.RCRDMAWriteLast, psn+9)
 	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+1)
 	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+5)
 	s.WantQuiet("no more")
-	s.Advance(50 * monotime.Millisecond)
+	s.Advance(2 * rtt.First)
 	s.WantPacket("from the oldest", wire.RCRDMAWriteMiddle, psn+1)
 	s.Packets()
 	s.Recv(sack(psn+9, gap(psn+5, psn+5)))
@@ -322,7 +324,7 @@ func TestTimeoutWithGaps(t *testing.T) {
 // Where READs are outstanding, too, a SACK has only the requests repeated that it names. READs that
 // the responder keeps are answered after that.
 func TestSACKWithRead(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Write(3*1024), script.Read(2048), script.Read(1024))
 	s.WantDrain("sent", 5)
 	s.Recv(sack(psn+6, gap(psn+1, psn+1), gap(psn+3, psn+4)))
@@ -344,7 +346,7 @@ func TestSACKWithRead(t *testing.T) {
 
 // An RNR NAK has the requester go back after its wait, and no SACK before.
 func TestSACKAndRNR(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Send(1), script.Send(2), script.Send(3), script.Send(4))
 	s.WantDrain("sent", 4)
 	s.Recv(sack(psn+3, gap(psn+1, psn+1)))
@@ -367,7 +369,7 @@ func TestSACKAndRNR(t *testing.T) {
 // 6084974: the requester went back at once. Each copy drew an RNR NAK and SACKs, for more copies.)
 func TestRNRBehindMissingResponse(t *testing.T) {
 	const rnrRetry, code = 3, 14 // 1.28 ms
-	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry = rnrRetry }))
+	s := script.New(t, newWideRC, attr(func(a *ib.QPAttr) { a.RNRRetry = rnrRetry }))
 	s.Post(script.FetchAdd(1), script.Send(1), script.Write(1))
 	s.WantDrain("sent", 3)
 	for range rnrRetry + 1 {
@@ -456,7 +458,7 @@ func TestRNRTwiceInFlightBehindMissingResponse(t *testing.T) {
 
 // Work whose memory is gone cannot be repeated: it ends with its error when it is the oldest.
 func TestRepeatWithoutMemory(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Send(1000), script.Send(1000), script.Send(1000))
 	s.WantDrain("sent", 3)
 	if err := s.Mem.Deregister(s.MR); err != nil {
@@ -483,7 +485,7 @@ func TestSACKUnexpected(t *testing.T) {
 // An acknowledgement during the wait of an RNR NAK may leave nothing to be sent again, as a SACK
 // told that the rest has arrived. Whether it was refused, too, the time-out finds out.
 func TestSACKDuringRNR(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Send(1), script.Send(2), script.Send(3))
 	s.WantDrain("sent", 3)
 	s.Recv(script.RNR(psn, 14))
@@ -503,7 +505,7 @@ func TestSACKDuringRNR(t *testing.T) {
 // A packet that arrives sooner than a round trip after its repetition was late. The requester then
 // waits before it repeats the next gap.
 func TestRepeatedInVain(t *testing.T) {
-	s := script.New(t, newRC)
+	s := script.New(t, newWideRC)
 	s.Post(script.Send(10))
 	s.WantDrain("to learn the round trip", 1)
 	s.Advance(8 * monotime.Millisecond)
@@ -512,6 +514,7 @@ func TestRepeatedInVain(t *testing.T) {
 	s.Post(script.Write(20 * 1024))
 	s.Advance(monotime.Millisecond)
 	s.WantDrain("sent", 20)
+	s.Advance(7 * monotime.Millisecond)
 	s.Recv(sack(psn+5, gap(psn+1, psn+2)))
 	s.WantDrain("at once", 2)
 	s.Advance(monotime.Millisecond)
@@ -527,7 +530,7 @@ func TestRepeatedInVain(t *testing.T) {
 // A SACK during the wait of an RNR NAK does not start a timer without the local ACK time-out: a
 // peer that is gone afterwards uses up the retries.
 func TestSACKDuringRNRAndSilence(t *testing.T) {
-	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
+	s := script.New(t, newWideRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
 	s.Post(script.Send(1), script.Send(2), script.Send(3), script.Send(4))
 	s.WantDrain("sent", 4)
 	s.Recv(script.RNR(psn, 14))

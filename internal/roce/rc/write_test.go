@@ -16,6 +16,16 @@ import (
 
 func newRC(c roce.Config) roce.Machine { return rc.New(c) }
 
+// wideRC is a queue pair whose first window is wider than most tests need.
+type wideRC struct{ *rc.QP }
+
+func newWideRC(c roce.Config) roce.Machine { return wideRC{rc.New(c)} }
+
+func (q wideRC) Modify(now monotime.Time, a *ib.QPAttr, m ib.QPAttrMask, p *roce.Path) {
+	q.QP.Modify(now, a, m, p)
+	q.Widen()
+}
+
 func attr(f func(*ib.QPAttr)) func(*script.Setup) {
 	return func(s *script.Setup) { f(&s.Attr) }
 }
@@ -141,7 +151,7 @@ func TestWriteUnderFaults(t *testing.T) {
 	}
 	for name, f := range story {
 		t.Run(name, func(t *testing.T) {
-			s := script.New(t, newRC)
+			s := script.New(t, newWideRC)
 			s.Post(script.Write(4096))
 			s.WantDrain("four packets", 4)
 			f(s)
@@ -183,6 +193,7 @@ func TestPSNWraps(t *testing.T) {
 // packets of a stream.
 func TestAckReq(t *testing.T) {
 	s := script.New(t, newRC)
+	s.Machine.(*rc.QP).Settle()
 	s.Post(script.Send(10), script.Send(10), script.Send(10))
 	p := s.WantDrain("three SENDs", 3)
 	if p[0].AckReq || p[1].AckReq || !p[2].AckReq {
@@ -226,6 +237,37 @@ func TestAckReq(t *testing.T) {
 	s.WantWC("done", 8, ib.WCSuccess)
 	s.WantWC("done", 9, ib.WCSuccess)
 	s.WantIdle("done")
+}
+
+// A short message that fits the first window is acknowledged once. Of a longer one each packet of
+// that window is: they show the rate of the path.
+func TestAckReqOfFirstWindow(t *testing.T) {
+	for _, c := range []struct {
+		mtu   ib.MTU
+		bytes int
+		sent  int
+		asks  int
+	}{
+		{ib.MTU4096, 10_000, 3, 1},
+		{ib.MTU1024, 8 << 10, 8, 1},
+		{ib.MTU1024, 14 << 10, 14, 1},
+		{ib.MTU4096, 64 << 10, 3, 3},
+		{ib.MTU1024, 64 << 10, 14, 14},
+	} {
+		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = c.mtu }))
+		s.Post(script.Send(c.bytes))
+		asks := 0
+		p := s.WantDrain("the first window", c.sent)
+		for i := range p {
+			if p[i].AckReq {
+				asks++
+			}
+		}
+		if asks != c.asks || !p[c.sent-1].AckReq {
+			t.Errorf("%d bytes in %v: %d of %d packets have AckReq, want %d and the last",
+				c.bytes, c.mtu, asks, c.sent, c.asks)
+		}
+	}
 }
 
 // Completions come in the order posted, only for the signaled, and an

@@ -6,5 +6,6 @@
 //
 // Not compared, because the specification leaves them open: MigReq, reserved bits, the UDP
 // source port, credits, the MSN of a NAK. Keys are ours: those that the
-// recorded end granted are exchanged for ours on the way in.
+// recorded end granted are exchanged for ours on the way in. rxe sends all at once that is posted,
+// so our machine begins with the first window within a host.
 package replay

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import (
+	"slices"
+
+	"verbena/internal/monotime"
+)
+
+// RoundEnds shrinks the window if the losses of a round trip say that it is too large for the path:
+// so much was lost of all. It reports whether it did. As much as is tolerated is chance.
+//
+// Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
+// fill the path. A queue says that the window fills it.
+func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
+	w.missing = float64(lost) / float64(max(all, 1))
+	switch {
+	case lost > 0 && w.competes():
+		least = max(least, w.bytes/10*7)
+	case lost <= tolerated:
+		return false
+	case tolerated == 0, lost*LossTolerance > all:
+	case lost*queuedTolerance > all && w.queues():
+		least = max(least, w.bytes/8*7)
+	default:
+		return false
+	}
+	w.Lost(now, least)
+	return true
+}
+
+// partsOfExcess is the part of the product, 1/32, by which a window may exceed it. It holds what an
+// acknowledgement covers that is on its way: on a long path a sender asks for 32 in a window.
+const partsOfExcess = 32
+
+// jitterExcess times the jitter is how much longer a round trip may be than the shortest without a
+// queue: the mean of two in a row differs by a quarter to a third of the range of all.
+const jitterExcess = 4
+
+// exceeds reports whether the window is more than the path carried of late, even without the part
+// that was lost. Jitter makes the product look small.
+func (w *Window) exceeds() bool {
+	jitter := jitterExcess * float64(w.jitter) / float64(max(w.RTT.Shortest, 1))
+	return float64(w.bytes)*(1-w.missing) >
+		float64(w.algorithm.product())*(1+1.0/partsOfExcess+jitter)
+}
+
+// jitters takes note of a round trip. The variation of RFC 6298 is of no use here: it begins with
+// half of the first round trip.
+func (w *Window) jitters(took monotime.Duration) {
+	if w.newest != 0 {
+		w.jitter += ((took - w.newest).Abs() - w.jitter) / 8
+	}
+	w.newest = took
+}
+
+// queues reports whether the newest round trips show a queue. One alone may be long by jitter.
+func (w *Window) queues() bool {
+	least := w.base() + w.RTT.Variation
+	if !w.exceeds() {
+		least += min(w.RTT.Shortest/(2*queueShare), maxQueue)
+	}
+	return w.Long() && w.RTT.Variation <= w.RTT.Shortest/8 && slices.Min(w.trips[:]) > least
+}
+
+// The window shrinks when more than a part of a round trip was lost: 1/8, or with a queue 2 %.
+//
+// Deviation: RFC 5681, section 3.2, halves the window for every loss.
+//
+// Source: the second is BBR.LossThresh of draft-ietf-ccwg-bbr.
+const (
+	LossTolerance   = 8
+	queuedTolerance = 50
+)
+
+// competes reports whether the newest round trips show a queue that is longer than the path: others
+// fill the buffer until something is lost.
+func (w *Window) competes() bool {
+	return w.Long() && slices.Min(w.trips[:]) > competingTrips*w.base()
+}
+
+// competingTrips bounds the round trips without such a queue, in shortest ones. With 2 BBR keeps
+// half a percent of the link beside a WRITE.
+//
+// Source: internal/flows/testdata/beside.txt.
+const competingTrips = 4
