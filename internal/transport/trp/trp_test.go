@@ -15,6 +15,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/engine/policy"
 	"verbena/internal/iwarp/trp"
+	"verbena/internal/monotime"
 	"verbena/internal/queue"
 	"verbena/internal/testkit/rig"
 	wire "verbena/internal/wire/trp"
@@ -303,4 +304,33 @@ func TestTRPLeave(t *testing.T) {
 		t.Errorf("queue pair in %v", s)
 	}
 	connOf(a).Leave() // not twice
+}
+
+// The network refuses the server's port, and the process exits before the thread that read the
+// error has passed on the end of the association. The client's port is given back once.
+func TestTRPLeaveBesideRefusal(t *testing.T) {
+	n := trpNode(t, policy.Nap, engine.Options{})
+	silent, err := Of(n.Eng).Bind(netip.AddrPortFrom(loopback4, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	e := trpEndpoint(n, 64)
+	e.dial(loopback4, silent.Addr(), "hello")
+	c := connOf(e)
+	c.Lock()
+	c.telling = true // by that thread, later
+	now := monotime.Now()
+	for _, at := range []monotime.Time{now, now.Add(60 * monotime.Second)} {
+		c.assoc.HandleRefused(at, silent.Addr())
+	}
+	c.FlushOutput(now)
+	c.Unlock()
+	c.Leave()
+	c.Lock()
+	c.telling = false
+	c.Unlock()
+	c.tell()
+	e.wantLink(trp.EventUnreachable, trp.Refused)
+	e.wantLink(trp.EventClosed, 0)
 }
