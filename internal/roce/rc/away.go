@@ -72,11 +72,13 @@ type shared struct {
 // away is the part of a target that passes requests on.
 type away struct {
 	peers   []*awayPeer
-	to      *awayPeer    // the one that the request being handled is for; nil: this process
-	cur     *awayPeer    // the one that has unanswered requests; nil without
-	stalled bool         // the request expected is kept until it can be carried out
-	gap     bool         // requests are missing, and the requester was not told
-	from    *keptRequest // the request being handled, if it was kept
+	to      *awayPeer // the one that the request being handled is for; nil: this process
+	cur     *awayPeer // the one that has unanswered requests; nil without
+	stalled bool      // the request expected is kept until it can be carried out
+	gap     bool      // requests are missing, and the requester was not told
+	// The request being handled, if it was kept. Its memory goes back once that is done, or once it
+	// is answered if it is passed on.
+	from *keptRequest
 }
 
 // of returns the peer that is a process, nil if nothing was for it.
@@ -177,6 +179,7 @@ func (q *QP) pass(n uint32) (verdict, ib.VendorErr) {
 		return nakOp, ib.VendorPeerGone
 	}
 	to.sent = append(to.sent, passed{to.next, r.place(), asks, q.away.from})
+	q.away.from = nil
 	to.next = to.next.Add(n)
 	q.away.cur = to
 	r.in = inSend
@@ -202,6 +205,7 @@ func (q *QP) pass(n uint32) (verdict, ib.VendorErr) {
 // stall keeps the request expected, which stands for n packets, until it can be carried out.
 // Without memory for it the requester has to repeat it.
 func (q *QP) stall(p *wire.Packet, n uint32) {
+	q.giveBack(&q.away.from)
 	q.keep(p, n)
 	q.away.stalled = q.resp.kept.at(p.PSN) != nil
 	q.resp.naked = true // nothing is missing, or it was said
@@ -281,12 +285,13 @@ func (q *QP) settlePassed(peer *awayPeer, end ib.PSN) {
 	n, ack := 0, false
 	for n < len(peer.sent) && peer.sent[n].psn.Before(end) {
 		ack = ack || peer.sent[n].ack
+		q.giveBack(&peer.sent[n].kept)
 		n++
 	}
 	if n == 0 {
 		return
 	}
-	peer.sent = peer.sent[:copy(peer.sent, peer.sent[n:])]
+	peer.sent = slices.Delete(peer.sent, 0, n)
 	at := q.resp.place()
 	if len(peer.sent) > 0 {
 		at = peer.sent[0].before
@@ -330,8 +335,10 @@ func (q *QP) tellGap() {
 // drops those behind it.
 func (q *QP) passAgain(peer *awayPeer) {
 	r, first := &q.resp, peer.sent[0]
+	q.giveBack(&peer.sent[0].kept)
 	q.keepPassed(peer.sent[1:], first.before.epsn)
 	r.goBack(&first.before)
+	clear(peer.sent)
 	peer.next, peer.sent = first.psn, peer.sent[:0]
 	q.away.cur, q.away.stalled, q.away.gap = nil, false, false
 	r.naked = true
@@ -354,11 +361,12 @@ func (q *QP) keepPassed(sent []passed, first ib.PSN) {
 	from := first // of the next gap
 	if !k.grow(int(last.Diff(first)), q.Reorder) {
 		k.discard(q.Reorder)
+		q.givePassed(sent)
 		return
 	}
 	for i := range sent {
 		e := sent[i].kept
-		if e == nil || !q.Reorder.Take(k.bytes, e.bytes) {
+		if e == nil {
 			continue
 		}
 		if e.packet.PSN != from {
@@ -368,6 +376,7 @@ func (q *QP) keepPassed(sent []passed, first ib.PSN) {
 		*k.slot(e.packet.PSN) = e
 		k.count++
 		k.bytes += e.bytes
+		k.out -= e.bytes
 	}
 	switch {
 	case k.count == 0:
@@ -384,6 +393,13 @@ func (q *QP) keepPassed(sent []passed, first ib.PSN) {
 			gaps = append(gaps, gap)
 		}
 		k.gaps = append(gaps, rest...)
+	}
+}
+
+// givePassed gives back the memory of requests that were passed on.
+func (q *QP) givePassed(sent []passed) {
+	for i := range sent {
+		q.giveBack(&sent[i].kept)
 	}
 }
 
@@ -421,6 +437,10 @@ func (q *QP) repeatPassed(psn ib.PSN) bool {
 
 // leaveOthers forgets the other processes.
 func (q *QP) leaveOthers() {
+	if cur := q.away.cur; cur != nil {
+		q.givePassed(cur.sent)
+	}
+	q.giveBack(&q.away.from)
 	for _, p := range q.away.peers {
 		q.shared.begin[p.process] = p.next
 	}

@@ -285,3 +285,52 @@ func TestXRCPassedOnAgain(t *testing.T) {
 		})
 	}
 }
+
+// The memory of requests that were kept, and are passed on, counts until they are answered, and
+// goes back in every case.
+func TestXRCPassedOnTakesMemory(t *testing.T) {
+	const requests = 3 // behind a gap
+	for name, end := range map[string]func(x *sharing){
+		"answered": func(x *sharing) { x.answers(1, noCredits); x.answers(1+requests, noCredits) },
+		"not ready": func(x *sharing) {
+			x.answers(2, wire.RNRNAK(5))
+			x.Recv(send(theirs, peerPSN+2))
+			x.answers(1+requests, noCredits)
+		},
+		"refused": func(x *sharing) { x.answers(2, wire.NAKRemoteAccess) },
+		"lost":    func(x *sharing) { x.do(func() { x.qp.Lost(7) }) },
+		"reset":   func(x *sharing) { x.SetState(ib.QPReset) },
+		"no room": func(x *sharing) {
+			x.answers(1+requests, noCredits)
+			x.their.says = rc.NoRoom
+			x.Recv(send(theirs, peerPSN+6))
+			x.Recv(send(theirs, peerPSN+5)) // both wait for room
+			x.their.says = rc.Passed
+			x.do(x.qp.Retry)
+			x.answers(6, noCredits)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSharing(t)
+			b := x.qp.Reorder
+			all := b.Left()
+			x.Recv(send(theirs, peerPSN))
+			x.takes(7, &x.their)
+			x.answers(0, noCredits)
+			before := b.Left()
+			for i := range ib.PSN(requests) {
+				x.Recv(send(theirs, peerPSN+2+i))
+			}
+			each := (before - b.Left()) / requests
+			x.Recv(send(theirs, peerPSN+1))
+			x.their.wantPassed(t, "the gap is filled", 0, 1, 2, 3, 4)
+			if took := all - b.Left(); took < requests*10 || took > requests*each {
+				t.Errorf("%d requests of 10 bytes that are passed on take %d bytes", requests, took)
+			}
+			end(x)
+			if left := b.Left(); left != all {
+				t.Errorf("%d bytes are not given back", all-left)
+			}
+		})
+	}
+}

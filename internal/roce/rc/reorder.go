@@ -22,6 +22,7 @@ type kept struct {
 	slots []*keptRequest // the slot of a PSN is at its low bits; a power of two
 	count int            // slots in use
 	bytes int            // taken from Config.Reorder
+	out   int            // likewise, by requests that remove returned
 	gaps  []wire.Gap     // PSNs missing before end
 	end   ib.PSN         // one past the newest PSN
 	// Where the latest SACK could not tell of all gaps, the next one begins at told.
@@ -81,7 +82,7 @@ func (k *kept) grow(span int, b *mem.Budget) bool {
 		return true
 	}
 	more := (size - len(k.slots)) * slotBytes
-	if !b.Take(k.bytes, more) {
+	if !b.Take(k.bytes+k.out, more) {
 		return false
 	}
 	k.bytes += more
@@ -95,7 +96,8 @@ func (k *kept) grow(span int, b *mem.Budget) bool {
 	return true
 }
 
-// remove takes the request at psn out, nil if there is none. The last one leaves no memory.
+// remove takes the request at psn out, nil if there is none. The caller gives its memory back. The
+// last one leaves no other.
 func (k *kept) remove(psn ib.PSN, b *mem.Budget) *keptRequest {
 	e := k.at(psn)
 	if e == nil {
@@ -104,17 +106,25 @@ func (k *kept) remove(psn ib.PSN, b *mem.Budget) *keptRequest {
 	*k.slot(psn) = nil
 	k.count--
 	k.bytes -= e.bytes
-	b.Give(e.bytes)
+	k.out += e.bytes
 	if k.count == 0 {
 		k.discard(b)
 	}
 	return e
 }
 
-// discard forgets all requests.
+// give gives back the memory of a request that remove returned, if e is one.
+func (k *kept) give(e *keptRequest, b *mem.Budget) {
+	if e != nil {
+		k.out -= e.bytes
+		b.Give(e.bytes)
+	}
+}
+
+// discard forgets all requests but those that remove returned.
 func (k *kept) discard(b *mem.Budget) {
 	b.Give(k.bytes)
-	*k = kept{}
+	*k = kept{out: k.out}
 }
 
 // arrived takes note of the PSNs from first to before end, while epsn is expected. It reports
@@ -174,7 +184,7 @@ func (q *QP) keep(p *wire.Packet, n uint32) (news bool) {
 	bytes := requestBytes + len(p.Payload)
 	if len(k.gaps) >= maxGaps && k.addsGap(p.PSN, end) ||
 		!k.grow(int(p.PSN.Diff(q.resp.epsn))+1, b) ||
-		!b.Take(k.bytes, bytes) {
+		!b.Take(k.bytes+k.out, bytes) {
 		if k.count == 0 {
 			k.discard(b)
 		}
@@ -216,7 +226,7 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 			return
 		}
 		for ; first != r.epsn; first = first.Add(1) {
-			k.remove(first, q.Reorder)
+			k.give(k.remove(first, q.Reorder), q.Reorder)
 		}
 		e := k.remove(first, q.Reorder)
 		if e == nil {
@@ -231,10 +241,17 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 		r.naked = true // the gap is not over yet: all that it held up is acknowledged
 		r.answered, q.away.from = e.answered, e
 		done := q.perform(&e.packet, e.packets)
-		if r.answered, q.away.from = false, nil; !done {
+		q.giveBack(&q.away.from)
+		if r.answered = false; !done {
 			return
 		}
 	}
+}
+
+// giveBack gives back the memory of a request that was kept, and forgets it.
+func (q *QP) giveBack(e **keptRequest) {
+	q.resp.kept.give(*e, q.Reorder)
+	*e = nil
 }
 
 // Discard gives back the memory that the queue pair has taken from Config.Reorder, and its message
