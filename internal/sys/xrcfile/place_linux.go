@@ -52,7 +52,11 @@ const (
 	listenQueue  = 1024 // processes that share an address
 	maxEvents    = 16
 	lockPatience = 5 * time.Second // others hold the lock for a fraction of a millisecond
+	dialPatience = 5 * time.Second // a process that is not stopped accepts at once
 )
+
+// domainMark begins the suffix of a domain's sockets.
+const domainMark = ".x"
 
 // Enter makes this process one of a domain.
 func Enter(o Options) (*Place, error) {
@@ -116,7 +120,7 @@ func suffix(device string, dev, ino uint64) string {
 	h := fnv.New64a()
 	h.Write([]byte(device))
 	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, dev), ino))
-	return fmt.Sprintf(".x%016x", h.Sum64())
+	return fmt.Sprintf(domainMark+"%016x", h.Sum64())
 }
 
 // lock locks a file, for as long as it takes to enter or to leave a domain.
@@ -144,12 +148,15 @@ func (p *Place) lock() (unlock func(), err error) {
 func (p *Place) look() (exists bool) {
 	own := p.options.Path(0)
 	family := own[:len(own)-1] // of this network namespace
-	names, err := filepath.Glob(filepath.Join(filepath.Dir(p.path), "*.x*"))
+	dir := filepath.Dir(p.path)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return false
 	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, family) || name == p.path {
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(name, family) || !strings.Contains(e.Name(), domainMark) ||
+			name == p.path {
 			continue
 		}
 		fd, err := connect(name)
@@ -361,9 +368,17 @@ func (p *Place) endLinks() {
 	}
 }
 
-// Dial makes a link to the process of a slot, if that is in the domain.
-func (p *Place) Dial(slot int, h Handler) (*Link, error) {
-	fd, err := connect(p.options.Path(slot) + p.suffix)
+// Dial makes a link to the process of a slot, if that is in the domain. Where that process has
+// links to accept first, or this one has no descriptor, Dial tries again for dialPatience. It does
+// so only while wanted returns true.
+func (p *Place) Dial(slot int, h Handler, wanted func() bool) (*Link, error) {
+	path := p.options.Path(slot) + p.suffix
+	fd, err := connect(path)
+	until := time.Now().Add(dialPatience)
+	for passes(err) && time.Now().Before(until) && wanted() {
+		time.Sleep(time.Millisecond)
+		fd, err = connect(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -374,6 +389,11 @@ func (p *Place) Dial(slot int, h Handler) (*Link, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// passes reports whether connect fails for a while only.
+func passes(err error) bool {
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 // Send sends a message, and does not block. A link whose other end does not read is given up.

@@ -88,19 +88,26 @@ func (s *street) enter(slot int) (p *Place, callers chan *Link, h *collector) {
 	return p, callers, h
 }
 
-func TestLink(t *testing.T) {
-	s := newStreet(t)
-	a, _, _ := s.enter(3)
-	b, callers, atB := s.enter(4)
-	atA := newCollector()
-	l, err := a.Dial(4, atA)
+// meet has the process of slot 3 make a link to that of slot 4, and send a message.
+func (s *street) meet() (a *Place, atA *collector, l *Link, b *Place, callers chan *Link, atB *collector) {
+	s.t.Helper()
+	a, _, _ = s.enter(3)
+	b, callers, atB = s.enter(4)
+	atA = newCollector()
+	l, err := a.Dial(4, atA, nil)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := l.Send([]byte("hello")); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	atB.want(t, "hello")
+	atB.want(s.t, "hello")
+	return a, atA, l, b, callers, atB
+}
+
+func TestLink(t *testing.T) {
+	s := newStreet(t)
+	a, atA, l, b, callers, atB := s.meet()
 	if err := (<-callers).Send([]byte("and to you")); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +118,7 @@ func TestLink(t *testing.T) {
 	if l.Send([]byte("too late")) == nil {
 		t.Error("a closed link takes a message")
 	}
-	if _, err := a.Dial(5, newCollector()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := a.Dial(5, newCollector(), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("to nobody: %v", err)
 	}
 	b.Close()
@@ -127,17 +134,7 @@ func TestLink(t *testing.T) {
 // TestEnd: the other process closes its place, and a handler waits for that.
 func TestEnd(t *testing.T) {
 	s := newStreet(t)
-	a, _, _ := s.enter(3)
-	b, _, atB := s.enter(4)
-	atA := newCollector()
-	l, err := a.Dial(4, atA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Send([]byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	atB.want(t, "hello")
+	a, atA, _, b, _, atB := s.meet()
 	a.Go(func() { <-atA.ended }) // Close waits for it
 	b.Close()
 	atB.wantEnd(t)
@@ -229,7 +226,7 @@ func TestEnterAnew(t *testing.T) {
 	after, _, _ := s.enter(3)
 	before.Close()
 	other, _, _ := s.enter(4)
-	l, err := other.Dial(3, newCollector())
+	l, err := other.Dial(3, newCollector(), nil)
 	if err != nil {
 		t.Errorf("the domain entered last is not found: %v", err)
 	} else {
@@ -245,8 +242,9 @@ func TestEnterAnew(t *testing.T) {
 // TestTooManyLinks: a link that a place does not take keeps no descriptor.
 func TestTooManyLinks(t *testing.T) {
 	s := newStreet(t)
-	a, _, _ := s.enter(3)
+	a, _, looked := s.enter(3)
 	b, _, atB := s.enter(4)
+	looked.wantEnd(t) // b looked who is there
 	b.mu.Lock()
 	for i := range int32(maxLinks) {
 		b.links[-1-i] = nil
@@ -254,7 +252,7 @@ func TestTooManyLinks(t *testing.T) {
 	b.mu.Unlock()
 	before := descriptors(t)
 	atA := newCollector()
-	if _, err := a.Dial(4, atA); err != nil {
+	if _, err := a.Dial(4, atA, nil); err != nil {
 		t.Fatal(err)
 	}
 	atA.wantEnd(t)
@@ -267,4 +265,87 @@ func TestTooManyLinks(t *testing.T) {
 	b.mu.Unlock()
 	b.Close()
 	a.Close()
+}
+
+// TestDirectoryOfAnyName: the name of the directory where processes meet is no pattern.
+func TestDirectoryOfAnyName(t *testing.T) {
+	s := newStreet(t)
+	s.dir = filepath.Join(s.dir, "run[1-2]*?")
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, _, _ := s.enter(1)
+	defer p.Close()
+	o := s.options(2, nil, nil)
+	o.Exclusive = true
+	if other, err := Enter(o); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the domain of another process is not found: %v", err)
+		other.Close()
+	}
+}
+
+// TestDialTriesAgain: the other process has links to accept first, or this one has no descriptor.
+func TestDialTriesAgain(t *testing.T) {
+	s := newStreet(t)
+	a, _, _ := s.enter(3)
+	defer a.Close()
+	busy, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(busy)
+	path := a.options.Path(4) + a.suffix
+	if err := errors.Join(unix.Bind(busy, &unix.SockaddrUnix{Name: path}), unix.Listen(busy, 0)); err != nil {
+		t.Fatal(err)
+	}
+	accept := func() {
+		fd, _, err := unix.Accept4(busy, unix.SOCK_CLOEXEC)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		unix.Close(fd)
+	}
+	// dial makes a link. It fails before change is called, if ever it is, and not after.
+	dial := func(why string, change func()) {
+		t.Helper()
+		asked := 0
+		h := newCollector()
+		_, err := a.Dial(4, h, func() bool {
+			if asked++; asked == 1 {
+				change()
+			}
+			return true
+		})
+		if err != nil || asked != 1 {
+			t.Fatalf("%s: asked %d times, %v", why, asked, err)
+		}
+		accept()
+		h.wantEnd(t)
+	}
+
+	first, err := connect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(first)
+	if _, err := a.Dial(4, newCollector(), func() bool { return false }); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("not wanted any more: %v", err)
+	}
+	dial("a full queue", accept)
+
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	}
+	defer restore()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	dial("no descriptor", restore)
 }

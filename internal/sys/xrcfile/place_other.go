@@ -18,7 +18,7 @@ type Link struct{}
 func Enter(Options) (*Place, error) { return nil, errors.ErrUnsupported }
 
 // Dial makes a link to the process of a slot.
-func (p *Place) Dial(int, Handler) (*Link, error) { return nil, errors.ErrUnsupported }
+func (p *Place) Dial(int, Handler, func() bool) (*Link, error) { return nil, errors.ErrUnsupported }
 
 // Go calls f in a goroutine.
 func (p *Place) Go(func()) bool { return false }

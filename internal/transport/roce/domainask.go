@@ -132,7 +132,7 @@ func (a *asked) ask() {
 // until the link ends.
 func (a *asked) request(r *relay) (ok bool) {
 	s := a.sharer
-	link, err := s.domain.place.Dial(a.slot, a)
+	link, err := s.domain.place.Dial(a.slot, a, a.wanted)
 	if err != nil {
 		return false
 	}
@@ -155,6 +155,13 @@ func (a *asked) request(r *relay) (ok bool) {
 	}
 	r.to = m.qpn
 	return true
+}
+
+// wanted reports whether the target has not left its state since it asked.
+func (a *asked) wanted() bool {
+	a.sharer.conn.Lock()
+	defer a.sharer.conn.Unlock()
+	return !a.left
 }
 
 // Message implements xrcfile.Handler.
