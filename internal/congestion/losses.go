@@ -39,12 +39,19 @@ const partsOfExcess = 32
 const jitterExcess = 4
 
 // exceeds reports whether the window is more than the path carried of late, even without the part
-// that was lost. Jitter makes the product look small.
+// that was lost. Jitter makes the product look small. So does a peer that goes back N, since all
+// packets behind a lost one are in vain: a small window towards it would be held for ever.
 func (w *Window) exceeds() bool {
+	if w.wentBack && w.bytes <= InitialWide {
+		return false
+	}
 	jitter := jitterExcess * float64(w.jitter) / float64(max(w.RTT.Shortest, 1))
 	return float64(w.bytes)*(1-w.missing) >
 		float64(w.algorithm.product())*(1+1.0/partsOfExcess+jitter)
 }
+
+// WentBack takes note that the peer goes back N.
+func (w *Window) WentBack() { w.wentBack = true }
 
 // jitters takes note of a round trip. The variation of RFC 6298 is of no use here: it begins with
 // half of the first round trip.

@@ -80,6 +80,7 @@ type Window struct {
 	jitter    monotime.Duration    // by which two round trips in a row differ
 	train     train
 	wait      wait
+	wentBack  bool    // the peer goes back N
 	missing   float64 // the part of the newest round trip that was lost
 	algorithm algorithm
 }

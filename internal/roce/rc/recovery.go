@@ -131,6 +131,7 @@ func (r *requester) lost(now monotime.Time, mtu int) {
 	if l.Long() {
 		least = max(least, l.chance.window(byChance, l.Bytes()))
 	}
+	l.WentBack()
 	l.Lost(now, least)
 }
 
