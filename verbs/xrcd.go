@@ -19,9 +19,9 @@ type XRCD core.XRCD
 // it refuses a domain that exists. The file may be closed afterwards.
 //
 // Processes of one user share a domain that they open with the same file: a queue pair of one
-// delivers to the shared receive queues of all. SEND and RDMA WRITE do. READ, atomics and FLUSH
-// for a queue of another process fail at the requester. With captures, faults or
-// WithoutLocalPath, and on other systems than Linux, each process has a domain of its own.
+// delivers to the shared receive queues of all, and reads and writes the memory of their processes.
+// With captures, faults or WithoutLocalPath, and on other systems than Linux, each process has a
+// domain of its own.
 //
 // Errors: EAGAIN without O_CREATE if there is no such domain; EINVAL with O_EXCL if there is;
 // EOPNOTSUPP on devices of other kinds than RoCE.
@@ -47,10 +47,13 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	return (*QP)(v), err
 }
 
-// OpenQP opens an XRC_RECV queue pair of the domain, which this process has made, by its number:
-// ibv_open_qp(3). Each QP from
+// OpenQP opens an XRC_RECV queue pair of the domain by its number: ibv_open_qp(3). Each QP from
 // CreateQP and OpenQP may modify and query the queue pair, and gets its events. The queue pair
 // is removed when the last of them is destroyed.
+//
+// A queue pair of another process runs there. It ends when that process closes the domain or ends:
+// the event is then ib.EventQPFatal, the state ib.QPErr, and Modify fails with EIO. Modify, Query
+// and State wait for that process if it is stopped.
 //
 // Errors: ENOENT if the domain has no such queue pair.
 func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {

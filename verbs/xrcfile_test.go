@@ -37,6 +37,7 @@ func serveBox(device, path string) {
 	fmt.Println(uint32(srq.Num()), mr.Addr(), uint32(mr.RKey()))
 	type place struct{ off, n int }
 	at := map[uint64]place{}
+	var target *verbs.QP
 	for {
 		var word string
 		var id uint64
@@ -70,6 +71,17 @@ func serveBox(device, path string) {
 		case "leave":
 			done(srq.Destroy())
 			fmt.Println("left")
+		case "target":
+			target = must(x.CreateQP(nil))
+			fmt.Println(uint32(target.QPN()))
+		case "open":
+			target = must(x.OpenQP(ib.QPN(id)))
+			fmt.Println(target.State())
+		case "state":
+			fmt.Println(target.State())
+		case "destroy":
+			done(target.Destroy())
+			fmt.Println("destroyed")
 		case "close":
 			done(dev.Close())
 			fmt.Println("closed")
@@ -321,7 +333,8 @@ func TestXRCOtherProcessRefuses(t *testing.T) {
 		{"a wrong key", b.srq, verbs.SendWR{Opcode: ib.WRRDMAWrite, RemoteAddr: b.addr, RKey: b.rkey + 1}, ib.WCRemAccessErr},
 		{"no queue of the process", b.srq + 1000, verbs.SendWR{Opcode: ib.WRSend}, ib.WCRemAccessErr},
 		{"a queue of another domain", stranger.srq, verbs.SendWR{Opcode: ib.WRSend}, ib.WCRemAccessErr},
-		{"READ", b.srq, verbs.SendWR{Opcode: ib.WRRDMARead, RemoteAddr: b.addr, RKey: b.rkey}, ib.WCRemInvReqErr},
+		{"READ with a wrong key", b.srq, verbs.SendWR{Opcode: ib.WRRDMARead, RemoteAddr: b.addr, RKey: b.rkey + 1}, ib.WCRemAccessErr},
+		{"READ of too much", b.srq, verbs.SendWR{Opcode: ib.WRRDMARead, RemoteAddr: b.addr + boxBytes - 99, RKey: b.rkey}, ib.WCRemAccessErr},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, from, _ := sharedTarget(t, f, 4096)

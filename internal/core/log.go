@@ -248,6 +248,9 @@ func (l verbLog) raised(e *AsyncEvent) {
 
 // whyEvent returns the peer of a queue pair that has raised an event, and the reason of a failure.
 func (q *QP) whyEvent(e ib.EventType) []slog.Attr {
+	if q.away != nil {
+		return nil
+	}
 	c := q.conn.Cause()
 	if c == nil {
 		return nil
@@ -279,6 +282,9 @@ func (q *QP) logModify(attr *ib.QPAttr, mask ib.QPAttrMask, err error) {
 
 // LogValue returns the queue pair's number, type, state and peer.
 func (q *QP) LogValue() slog.Value {
+	if q.away != nil {
+		return slog.GroupValue(slog.Any("qpn", text{q.QPN()}), slog.Any("type", text{q.init.Type}))
+	}
 	a, r, _ := q.conn.Look()
 	v := []slog.Attr{slog.Any("qpn", text{q.QPN()}), slog.Any("type", text{q.init.Type}),
 		slog.Any("state", text{a.State})}

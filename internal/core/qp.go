@@ -44,9 +44,11 @@ type QP struct {
 	pd     *PD // nil for XRC_RECV
 	init   QPInitAttr
 	conn   *engine.Conn
-	target *xrcTarget // XRC_RECV: the target that it stands for, maybe with others
-	mute   string     // why it takes no sends, "" if it does
-	ops    uint64     // that may be posted: opBits
+	target *xrcTarget         // XRC_RECV: the target that it stands for, maybe with others
+	away   awayTarget         // XRC_RECV: that target if it is another process's: no conn
+	lentTo func(ib.EventType) // XRC_RECV: takes the events to a QP of another process
+	mute   string             // why it takes no sends, "" if it does
+	ops    uint64             // that may be posted: opBits
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
 
@@ -102,7 +104,9 @@ func (q *QP) enlist() error {
 	closed := c.closed.Load()
 	if !closed {
 		c.qps[q] = struct{}{}
-		c.host.numbered.Store(q.QPN(), q)
+		if q.away == nil {
+			c.host.numbered.Store(q.QPN(), q)
+		}
 	}
 	c.mu.Unlock()
 	if closed {
@@ -270,6 +274,10 @@ func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
 
 // event passes an event of the machine on to the application.
 func (q *QP) event(e ib.EventType) {
+	if q.lentTo != nil {
+		q.lentTo(e)
+		return
+	}
 	if e == ib.EventQPFatal || e == ib.EventQPReqErr || e == ib.EventQPAccessErr {
 		q.ctx.host.record(false, "QP %v: %v", q.QPN(), e)
 	}
@@ -277,7 +285,12 @@ func (q *QP) event(e ib.EventType) {
 }
 
 // QPN returns the queue pair's number.
-func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
+func (q *QP) QPN() ib.QPN {
+	if q.away != nil {
+		return q.away.QPN()
+	}
+	return q.conn.QPN()
+}
 
 // Type returns the transport service.
 func (q *QP) Type() ib.QPType { return q.init.Type }
@@ -290,6 +303,9 @@ func (q *QP) PD() *PD { return q.pd }
 
 // State returns the current state.
 func (q *QP) State() ib.QPState {
+	if q.away != nil {
+		return q.queryAway().State
+	}
 	q.conn.Lock()
 	defer q.conn.Unlock()
 	return q.conn.Machine().State()
@@ -298,9 +314,13 @@ func (q *QP) State() ib.QPState {
 // Query returns the attributes of the queue pair and those it was made with: ibv_query_qp(3).
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 	var a ib.QPAttr
-	q.conn.Lock()
-	q.conn.Machine().Query(&a)
-	q.conn.Unlock()
+	if q.away != nil {
+		a = q.queryAway()
+	} else {
+		q.conn.Lock()
+		q.conn.Machine().Query(&a)
+		q.conn.Unlock()
+	}
 	a.Cap = q.init.Cap
 	return a, q.init
 }
@@ -317,6 +337,8 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	switch {
 	case q.gone.Load():
 		return invalid("QP", "was destroyed")
+	case q.away != nil:
+		return q.modifyAway(attr, mask)
 	case q.spreads != nil:
 		return fail(syscall.EOPNOTSUPP, "QP", "has no states: its work queues have")
 	}
@@ -520,7 +542,12 @@ func (q *QP) destroy() bool {
 		q.init.Outside.Leave()
 		q.conn.Unlock()
 	}
-	if q.target == nil || q.target.part(q) {
+	switch {
+	case q.away != nil:
+		q.away.Close()
+	case q.target != nil:
+		q.leaveTarget()
+	default:
 		q.conn.Close()
 	}
 	q.purge()

@@ -120,9 +120,12 @@ func (h *xrcHost) open(c *Context, f *os.File, file os.FileInfo, flag int) (*xrc
 	}
 	shared := t.NewDomain(c.info, c.counters)
 	d := &xrcDomain{device: c.info.Name, file: file, refs: 1, targets: map[ib.QPN]*xrcTarget{},
-		newTarget: shared.NewTarget, add: shared.Add, forget: shared.Remove, leave: shared.Leave}
+		newTarget: shared.NewTarget, add: shared.Add, forget: shared.Remove, leave: shared.Leave,
+		away: func(n ib.QPN, onEvent func(ib.EventType)) awayTarget {
+			return shared.NewOpened(n, onEvent)
+		}}
 	if file != nil {
-		if err := enterDomain(shared, t.Shareable(), f, flag); err != nil {
+		if err := d.enter(shared, t.Shareable(), f, flag); err != nil {
 			return nil, err
 		}
 		h.domains = append(h.domains, d)
@@ -180,6 +183,7 @@ type xrcDomain struct {
 	// immutable: the methods of a roce.Domain. The linker leaves them out of programs that never
 	// call OpenXRCD, which have other calls of QP and Context.
 	newTarget func(onEvent func(ib.EventType)) (*engine.Conn, error)
+	away      func(ib.QPN, func(ib.EventType)) awayTarget
 	add       func(ib.SRQN, *rc.Inbox)
 	forget    func(ib.SRQN)
 	leave     func()
@@ -192,11 +196,11 @@ type xrcDomain struct {
 	targets map[ib.QPN]*xrcTarget
 }
 
-// enterDomain makes a domain that of a file. Where it is not shareable, each process has its own.
-func enterDomain(d *roce.Domain, shareable bool, f *os.File, flag int) (err error) {
+// enter makes the domain that of a file. Where it is not shareable, each process has its own.
+func (d *xrcDomain) enter(shared *roce.Domain, shareable bool, f *os.File, flag int) (err error) {
 	create := flag&os.O_CREATE != 0
 	if shareable {
-		err = d.Enter(f, create, flag&os.O_EXCL != 0)
+		err = shared.Enter(f, create, flag&os.O_EXCL != 0, d.lend)
 	} else if !create {
 		err = fs.ErrNotExist
 	}
@@ -214,6 +218,7 @@ func enterDomain(d *roce.Domain, shareable bool, f *os.File, flag int) (err erro
 
 // xrcTarget is an XRC_RECV queue pair, which several QPs may stand for.
 type xrcTarget struct {
+	ctx  *Context // that has made it
 	dom  *xrcDomain
 	conn *engine.Conn
 	qps  map[*QP]struct{} // guarded by dom.mu
@@ -241,6 +246,9 @@ func (d *xrcDomain) join(qpn ib.QPN, q *QP) bool {
 	}
 	t.qps[q] = struct{}{}
 	q.target, q.conn = t, t.conn
+	if q.ctx == nil { // lent
+		q.ctx = t.ctx
+	}
 	return true
 }
 

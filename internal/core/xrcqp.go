@@ -26,7 +26,7 @@ func (x *XRCD) createQP(attr *QPInitAttr) (*QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
+	t := &xrcTarget{ctx: x.ctx, dom: x.dom, qps: map[*QP]struct{}{q: {}}}
 	t.conn, err = x.dom.newTarget(t.event)
 	if err != nil {
 		x.users.Add(-1)
@@ -53,8 +53,10 @@ func (x *XRCD) OpenQP(qpn ib.QPN) (q *QP, err error) {
 		return nil, err
 	}
 	if !x.dom.join(qpn, q) {
-		x.users.Add(-1)
-		return nil, fail(syscall.ENOENT, "QPN", "%v is no XRC_RECV queue pair of this domain", qpn)
+		if err := x.dom.joinAway(qpn, q); err != nil {
+			x.users.Add(-1)
+			return nil, err
+		}
 	}
 	if err := q.enlist(); err != nil {
 		return nil, err
@@ -68,5 +70,7 @@ func (x *XRCD) newQP() (*QP, error) {
 		return nil, err
 	}
 	return &QP{ctx: x.ctx, init: QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x},
-		sq: queue.NewSendQueue(0, 0, 0), mute: "is XRC_RECV: it has no send queue"}, nil
+		sq: queue.NewSendQueue(0, 0, 0), mute: muteXRCRecv}, nil
 }
+
+const muteXRCRecv = "is XRC_RECV: it has no send queue"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An XRC domain of three processes: ibv_open_xrcd(3) with a file. One has the queue pair, another
- * the shared receive queue, the third sends. They end one after another, killed.
+ * the shared receive queue, the third sends, and opens the queue pair: ibv_open_qp(3). They end one
+ * after another, killed.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -79,7 +80,7 @@ static struct ibv_xrcd *open_domain(struct ibv_context *ctx, int oflags)
 }
 
 /* The process with the shared receive queue: it posts a receive, and tells of a completion, on demand. */
-enum { POST = 1, POLL, BYTE };
+enum { POST = 1, POLL, BYTE, KEY };
 
 static void has_queue(int fd)
 {
@@ -120,6 +121,11 @@ static void has_queue(int fd)
 			break;
 		case BYTE:
 			tell(fd, (unsigned char)e.buf[hear(fd)]);
+			break;
+		case KEY:
+			tell(fd, (uint32_t)(uintptr_t)e.buf);
+			tell(fd, (uint32_t)((uint64_t)(uintptr_t)e.buf >> 32));
+			tell(fd, e.mr->rkey);
 			break;
 		}
 }
@@ -165,6 +171,66 @@ static void send_to(struct end *e, uint32_t srqn, uint64_t id, uint32_t bytes, u
 	EQUAL(ibv_post_send(e->qp, &wr, &bad), 0);
 }
 
+static uint32_t byte_of(struct process *p, uint32_t at)
+{
+	tell(p->fd, BYTE);
+	tell(p->fd, at);
+	return hear(p->fd);
+}
+
+/* READs the queue's memory, adds to a word of it, and READs that. */
+static void reads(struct end *e, struct process *queue, uint32_t srqn)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)e->buf, .length = BYTES - 8, .lkey = e->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 20, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	char *sent = malloc(BYTES);
+	uint64_t word, addr;
+
+	MUST(sent);
+	memcpy(sent, e->buf, BYTES);
+	memset(e->buf, 0, BYTES);
+	tell(queue->fd, KEY);
+	addr = hear(queue->fd);
+	addr |= (uint64_t)hear(queue->fd) << 32;
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = hear(queue->fd);
+	wr.qp_type.xrc.remote_srqn = srqn;
+	EQUAL(ibv_post_send(e->qp, &wr, &bad), 0);
+	WANT_WC(e->cq, 20, IBV_WC_SUCCESS);
+	CHECK(!memcmp(e->buf, sent, BYTES - 8));
+	memcpy(&word, sent, sizeof(word));
+	wr.wr_id = 21;
+	wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	wr.wr.atomic.rkey = wr.wr.rdma.rkey;
+	wr.wr.atomic.remote_addr = addr;
+	wr.wr.atomic.compare_add = 3;
+	sge.length = 8;
+	EQUAL(ibv_post_send(e->qp, &wr, &bad), 0);
+	WANT_WC(e->cq, 21, IBV_WC_SUCCESS);
+	CHECK(!memcmp(e->buf, &word, sizeof(word)));
+	word += 3;
+	EQUAL(byte_of(queue, 0), word & 0xff);
+	memcpy(e->buf, sent, BYTES);
+	free(sent);
+}
+
+static struct ibv_qp *open_target(struct ibv_context *ctx, struct ibv_xrcd *domain, uint32_t number)
+{
+	struct ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+					.qp_num = number, .xrcd = domain, .qp_type = IBV_QPT_XRC_RECV};
+
+	return ibv_open_qp(ctx, &attr);
+}
+
+static enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	EQUAL(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
 static void post(struct process *p, uint32_t id)
 {
 	tell(p->fd, POST);
@@ -182,19 +248,15 @@ static void delivered(struct process *p, uint32_t id, uint32_t bytes, uint32_t q
 	EQUAL(hear(p->fd), imm);
 }
 
-static uint32_t byte_of(struct process *p, uint32_t at)
-{
-	tell(p->fd, BYTE);
-	tell(p->fd, at);
-	return hear(p->fd);
-}
-
 int main(void)
 {
 	struct process queue, target, child;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 	struct ibv_context *ctx;
+	struct ibv_async_event event;
+	struct ibv_xrcd *mine;
+	struct ibv_qp *opened;
 	uint32_t srqn, qpn;
 	struct ibv_wc wc;
 	char path[64];
@@ -226,6 +288,18 @@ int main(void)
 	WANT_WC(e.cq, 2, IBV_WC_SUCCESS);
 	delivered(&queue, 2, BYTES, qpn, 0x12345678);
 	EQUAL(byte_of(&queue, BYTES - 1), (unsigned char)e.buf[BYTES - 1]);
+	reads(&e, &queue, srqn);
+
+	MUST(mine = open_domain(ctx, 0));
+	REFUSED(open_target(ctx, mine, srqn + 1000), EINVAL);
+	MUST(opened = open_target(ctx, mine, qpn));
+	EQUAL(opened->qp_num, qpn);
+	EQUAL(state_of(opened), IBV_QPS_RTR);
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14};
+	EQUAL(ibv_modify_qp(opened, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), EINVAL); /* of its process */
+	EQUAL(ibv_modify_qp(opened, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT), 0);
+	EQUAL(state_of(opened), IBV_QPS_RTS);
+	EQUAL(ibv_destroy_qp(opened), 0);
 
 	send_to(&e, srqn, 3, 0, 0); /* there is no receive */
 	send_to(&e, srqn, 4, 50, 0);
@@ -249,7 +323,16 @@ int main(void)
 	post(&queue, 6);
 	send_to(&e, srqn, 6, 10, 0);
 	WANT_WC(e.cq, 6, IBV_WC_SUCCESS);
+	EQUAL(ibv_query_qp(e.qp, &attr, IBV_QP_DEST_QPN, &init), 0);
+	MUST(opened = open_target(ctx, mine, attr.dest_qp_num));
 	killed(&target);
+	EQUAL(ibv_get_async_event(ctx, &event), 0);
+	EQUAL(event.event_type, IBV_EVENT_QP_FATAL);
+	CHECK(event.element.qp == opened);
+	ibv_ack_async_event(&event);
+	EQUAL(state_of(opened), IBV_QPS_ERR);
+	EQUAL(ibv_destroy_qp(opened), 0);
+	EQUAL(ibv_close_xrcd(mine), 0);
 	send_to(&e, srqn, 7, 10, 0);
 	MUST(wait_wc(e.cq, &wc) == 1);
 	EQUAL(wc.status, IBV_WC_RETRY_EXC_ERR);
@@ -273,16 +356,12 @@ int main(void)
 	killed(&target);
 	killed(&queue);
 	REFUSED(open_domain(ctx, 0), EAGAIN);
-	{
-		struct ibv_xrcd *mine;
-
-		MUST(mine = open_domain(ctx, O_CREAT | O_EXCL));
-		child = start(idle);
-		EQUAL(ibv_close_xrcd(mine), 0);
-		MUST(mine = open_domain(ctx, O_CREAT | O_EXCL));
-		killed(&child);
-		EQUAL(ibv_close_xrcd(mine), 0);
-	}
+	MUST(mine = open_domain(ctx, O_CREAT | O_EXCL));
+	child = start(idle);
+	EQUAL(ibv_close_xrcd(mine), 0);
+	MUST(mine = open_domain(ctx, O_CREAT | O_EXCL));
+	killed(&child);
+	EQUAL(ibv_close_xrcd(mine), 0);
 	e.qp = NULL;
 	end_close(&e, 1);
 	return finish(ctx);

@@ -180,7 +180,12 @@ func (q *QP) pollResponses(b *roce.Burst) {
 			sent = q.sendAtomicAck(o, b)
 		case respRead, respEmptyRead:
 			var v mem.AccessError
-			if sent, v = q.sendReadResponse(o, b); v != ib.VendorNone {
+			if o.away {
+				sent, v = q.shared.send(q, o, b)
+			} else {
+				sent, v = q.sendReadResponse(o, b, nil)
+			}
+			if v != ib.VendorNone {
 				if o.dup {
 					// A peer that still waits for it gets a NAK. A copy that the network kept, of a
 					// READ long done, must not end the queue pair.
@@ -190,7 +195,11 @@ func (q *QP) pollResponses(b *roce.Burst) {
 					continue
 				}
 				q.Blame(v)
-				q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr, done)
+				code, event := wire.NAKRemoteAccess, ib.EventQPAccessErr
+				if v == ib.VendorPeerGone {
+					code, event = wire.NAKRemoteOperational, ib.EventQPFatal
+				}
+				q.failResponder(o.psn, code, event, done)
 				continue
 			}
 		}
@@ -198,6 +207,7 @@ func (q *QP) pollResponses(b *roce.Burst) {
 			break
 		}
 		if o.kind != respRead || (o.left == 0 && o.begun) {
+			q.away.sent = q.away.sent || o.away
 			done++
 		}
 	}
@@ -236,15 +246,20 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 
 // sendReadResponse sends the next packet of a READ response, unless the burst
 // cannot take it or the memory is gone. Its payload is copied: the memory
-// belongs to an application that may write it meanwhile.
-func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.AccessError) {
+// belongs to an application that may write it meanwhile. away is a part of the
+// data if they are another process's.
+func (q *QP) sendReadResponse(o *response, b *roce.Burst, away []byte) (sent bool,
+	v mem.AccessError) {
 	n := int(min(o.left, uint32(b.Payload(q.MTU))))
+	if away != nil {
+		n = min(n, len(away))
+	}
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
 	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
 		return false, ib.VendorNone
 	}
 	var s mem.Span
-	if n > 0 {
+	if n > 0 && away == nil {
 		pd, table, v := q.source(o)
 		if v != ib.VendorNone {
 			return false, v
@@ -261,11 +276,14 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Acce
 	if aeth {
 		b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
 	}
-	if n > 0 && !b.CopySpan(s, 0, n) {
+	packets := q.Packets(uint32(n))
+	if away != nil {
+		b.Copy(away[:n])
+		q.away.took(n, packets)
+	} else if n > 0 && !b.CopySpan(s, 0, n) {
 		b.Abort()
 		return false, ib.VendorFault
 	}
-	packets := q.Packets(uint32(n))
 	b.StandsFor(packets)
 	b.End()
 	o.psn, o.va, o.left, o.begun = o.psn.Add(packets), o.va+uint64(n), o.left-uint32(n), true

@@ -23,6 +23,7 @@ import (
 // are answered (stall). An RNR NAK takes the target back to where it was before the request. None
 // of those behind it was carried out. The requester repeats them, but for those that it was told
 // were kept. Until all are answered it is not told of gaps, as that would acknowledge them.
+// READs and atomics are described in fetch.go.
 
 // Forwarder is the way to a target of another process. It loses nothing while that process lives.
 type Forwarder interface {
@@ -54,7 +55,7 @@ type Others interface {
 
 // Share has a target pass requests on to other processes. It is called before any other method.
 func (q *QP) Share(o Others) {
-	q.shared = &shared{others: o, check: (*QP).checkAway, pass: (*QP).pass,
+	q.shared = &shared{others: o, check: (*QP).checkAway, pass: (*QP).pass, send: (*QP).sendAway,
 		begin: map[int]ib.PSN{}}
 }
 
@@ -64,6 +65,7 @@ type shared struct {
 	others Others
 	check  func(*QP, ib.SRQN) (verdict, ib.VendorErr)
 	pass   func(*QP, uint32) (verdict, ib.VendorErr)
+	send   func(*QP, *response, *roce.Burst) (bool, ib.VendorErr)
 	packet wire.Packet // the one to pass on
 	// where the next connection to a process begins: answers of the last may come yet
 	begin map[int]ib.PSN
@@ -75,6 +77,9 @@ type away struct {
 	to      *awayPeer // the one that the request being handled is for; nil: this process
 	cur     *awayPeer // the one that has unanswered requests; nil without
 	stalled bool      // the request expected is kept until it can be carried out
+	sent    bool      // a response with data of another process has gone
+	asked   fetch     // for the request expected
+	more    fetch     // for the oldest response
 	gap     bool      // requests are missing, and the requester was not told
 	// The request being handled, if it was kept. Its memory goes back once that is done, or once it
 	// is answered if it is passed on.
@@ -160,8 +165,10 @@ func (q *QP) pass(n uint32) (verdict, ib.VendorErr) {
 	p := &q.shared.packet
 	r, i, to := &q.resp, p.Info, q.away.to
 	if !i.HasPayload || i.Operation == wire.OpAtomicWrite {
-		// READ, atomics and FLUSH would need a response with data from there.
-		return nakInvalid, ib.VendorOpcode
+		return q.ask()
+	}
+	if r.owesAway() { // an error of it would come before the response
+		return stall, ib.VendorNone
 	}
 	asks := p.AckReq || r.naked
 	p.PSN = to.next
@@ -223,7 +230,10 @@ func (q *QP) resume() {
 }
 
 // Passing reports whether requests wait for another process.
-func (q *QP) Passing() bool { return q.away.cur != nil || q.away.stalled }
+func (q *QP) Passing() bool { return q.passing() || q.away.asked.waits() || q.away.more.waits() }
+
+// passing reports whether requests wait, or their acknowledgements.
+func (q *QP) passing() bool { return q.away.cur != nil || q.away.stalled }
 
 // Retry has a target try again what Forward had no room for.
 func (q *QP) Retry() { q.resume() }
@@ -248,19 +258,30 @@ func (q *QP) Lost(process int) {
 	}
 	a.peers = slices.DeleteFunc(a.peers, func(p *awayPeer) bool { return p == peer })
 	q.shared.begin[process] = peer.next
-	if peer == a.cur {
+	if a.more.peer == peer {
+		a.more = fetch{}
+	}
+	switch {
+	case peer == a.cur:
 		q.Blame(ib.VendorPeerGone)
 		q.failPassed(peer, wire.NAKRemoteOperational)
-		return
+	case peer == a.asked.peer:
+		q.Blame(ib.VendorPeerGone)
+		q.failAway(wire.NAKRemoteOperational)
+	default:
+		q.resume()
 	}
-	q.resume()
 }
 
-// HandleAnswer takes a response of another process's target.
-func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet) {
+// HandleAnswer takes a response of another process's target, which stands for n packets.
+func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet, n uint32) {
 	peer := q.away.of(process)
-	if peer == nil || p.Opcode != wire.XRCAcknowledge || p.PSN.Diff(peer.next) >= 0 {
+	if peer == nil || p.Info.Service != wire.ServiceXRC || p.PSN.Diff(peer.next) >= 0 {
 		q.Count[roce.UnexpectedPacket]++
+		return
+	}
+	if p.Opcode != wire.XRCAcknowledge {
+		q.takeData(peer, p, n)
 		return
 	}
 	s := p.AETH.Syndrome
@@ -269,6 +290,10 @@ func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet) {
 		return
 	}
 	q.settlePassed(peer, p.PSN)
+	if f := q.fetchOf(peer, p.PSN); f != nil && s.Kind() == wire.KindNAK {
+		q.refuseFetch(f, s.NAK())
+		return
+	}
 	if q.away.cur != peer || peer.sent[0].psn != p.PSN {
 		q.Count[roce.UnexpectedPacket]++
 		return
@@ -310,7 +335,7 @@ func (q *QP) settlePassed(peer *awayPeer, end ib.PSN) {
 // takes that for an acknowledgement of those.
 func (q *QP) tellGap() {
 	a, r := &q.away, &q.resp
-	if !a.gap || q.Passing() || q.State() == ib.QPErr {
+	if !a.gap || q.passing() || q.State() == ib.QPErr {
 		return
 	}
 	a.gap = false
@@ -340,6 +365,9 @@ func (q *QP) passAgain(peer *awayPeer) {
 	r.goBack(&first.before)
 	clear(peer.sent)
 	peer.next, peer.sent = first.psn, peer.sent[:0]
+	if f := &q.away.more; f.peer == peer && f.waits() && !f.first.Before(first.psn) {
+		*f = fetch{} // it is dropped too
+	}
 	q.away.cur, q.away.stalled, q.away.gap = nil, false, false
 	r.naked = true
 	q.Count[roce.SentRNRNAK]++
@@ -405,8 +433,13 @@ func (q *QP) givePassed(sent []passed) {
 
 // failPassed ends the target with the NAK of the oldest unanswered packet.
 func (q *QP) failPassed(peer *awayPeer, code wire.Syndrome) {
+	q.resp.goBack(&peer.sent[0].before)
+	q.failAway(code)
+}
+
+// failAway ends the target with another process's NAK of the request expected.
+func (q *QP) failAway(code wire.Syndrome) {
 	r := &q.resp
-	r.goBack(&peer.sent[0].before)
 	event := ib.EventQPFatal
 	switch code {
 	case wire.NAKInvalidRequest:

@@ -155,16 +155,26 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 	if early == nil && !q.room() {
 		return nakInvalid, ib.VendorDepth
 	}
+	left := h.DMALen
+	if q.forOthers {
+		left = min(left, pieceBytes)
+	}
+	last := p.PSN.Add(q.Packets(left) - 1)
+	refused := false
 	if h.DMALen > 0 {
 		s, v := q.Mem.Remote(q.PD, q.QPN, h.RKey, h.VA, h.DMALen, ib.AccessRemoteRead)
-		if v != ib.VendorNone {
+		refused = v != ib.VendorNone
+		if refused && !q.forOthers {
 			return nakAccess, v
 		}
 		s.Release()
 	}
-	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)
+	if refused { // the other target judges what that means
+		q.owe(response{kind: respAck, psn: p.PSN, syndrome: wire.NAKRemoteAccess})
+		return accept, ib.VendorNone
+	}
 	if early != nil {
 		early.early = false
 	} else {
@@ -178,8 +188,15 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 
 // readResponse returns the response of a READ.
 func (q *QP) readResponse(p *wire.Packet) response {
-	return response{kind: respRead, psn: p.PSN, msn: q.resp.msn, srq: p.XRCETH.SRQ, va: p.RETH.VA,
+	o := response{kind: respRead, psn: p.PSN, msn: q.resp.msn, srq: p.XRCETH.SRQ, va: p.RETH.VA,
 		rkey: p.RETH.RKey, left: p.RETH.DMALen}
+	if q.domain != nil {
+		o.away = o.left > 0 && q.isAway(o.srq)
+		if q.forOthers { // the memory may be gone since, and the queue pair serves on
+			o.left, o.dup = min(o.left, pieceBytes), true
+		}
+	}
+	return o
 }
 
 // answerEarly answers the READ that is kept at psn before its turn, if its requester permits that.
@@ -194,7 +211,8 @@ func (q *QP) answerEarly(psn ib.PSN) bool {
 		e.packet.Info.Operation != wire.OpRDMARead {
 		return false
 	}
-	if !q.Attr.AccessFlags.Has(ib.AccessRemoteRead) || !q.room() {
+	if !q.Attr.AccessFlags.Has(ib.AccessRemoteRead) || !q.room() ||
+		q.isAway(e.packet.XRCETH.SRQ) {
 		return false
 	}
 	e.answered = true

@@ -55,6 +55,7 @@ type response struct {
 	orig     uint64 // atomic: the word before
 	// READ
 	srq   ib.SRQN // XRC
+	away  bool    // XRC: the data are another process's
 	va    uint64
 	rkey  ib.RKey
 	left  uint32
@@ -127,7 +128,7 @@ func (q *QP) perform(p *wire.Packet, n uint32) bool {
 		return true
 	case v == drop: // another packet was refused
 	// A NAK would acknowledge the requests passed on before this one.
-	case v == stall, q.away.cur != nil:
+	case v == stall, q.away.cur != nil, q.resp.owesAway():
 		q.stall(p, n)
 	default:
 		q.refuse(p, v, detail)
@@ -162,7 +163,7 @@ func (q *QP) checkPSN(p *wire.Packet, n uint32) verdict {
 	switch d := p.PSN.Diff(r.epsn); {
 	case q.away.stalled && d == 0: // it is kept already
 		return drop
-	case d > 0 && q.Passing():
+	case d > 0 && q.passing():
 		q.keep(p, n)
 		q.away.gap = true
 		return drop

@@ -40,6 +40,8 @@ type flavour struct {
 	serves  bool        // it has a responder
 	domain  Domain      // of a target, else nil
 	shared  *shared     // of a target whose domain others share, else nil
+	// of a target for requests that another process's passes on
+	forOthers bool
 }
 
 var connected = flavour{service: wire.ServiceRC, base: wire.RCSendFirst, sends: true, serves: true}
@@ -57,6 +59,13 @@ func NewXRCRecv(c roce.Config, d Domain) *QP {
 	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true, Reorder: c.Reorder}
 	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true,
 		domain: d})
+}
+
+// NewXRCForOthers returns a target for the requests that one of another process passes on.
+func NewXRCForOthers(c roce.Config, d Domain) *QP {
+	q := NewXRCRecv(c, d)
+	q.forOthers = true
+	return q
 }
 
 // checkXRC turns a target to the shared receive queue that a request names.

@@ -36,7 +36,12 @@ type target struct {
 }
 
 func newTarget(t *testing.T, options ...func(*script.Setup)) *target {
-	x := &target{boxes: map[ib.SRQN]*rc.Inbox{}, other: queue.NewSRQ(8, 4, nil), bytes: script.Bytes(8192, 9)}
+	return newTargetOf(t, rc.NewXRCRecv, options...)
+}
+
+// newTargetOf is newTarget of a constructor.
+func newTargetOf(t *testing.T, construct func(roce.Config, rc.Domain) *rc.QP, options ...func(*script.Setup)) *target {
+	x := &target{boxes: map[ib.SRQN]*rc.Inbox{}, other: queue.NewSRQ(8, 4, nil), bytes: script.Bytes(3<<16, 9)}
 	make := func(c roce.Config) roce.Machine {
 		x.boxes[ours] = &rc.Inbox{PD: c.PD, Mem: c.Mem, RQ: c.RQ, CQ: c.RecvCQ}
 		x.boxes[others] = &rc.Inbox{PD: otherPD, Mem: c.Mem, RQ: x.other, CQ: c.RecvCQ}
@@ -44,7 +49,7 @@ func newTarget(t *testing.T, options ...func(*script.Setup)) *target {
 		if x.mr, err = c.Mem.Register(otherPD, x.bytes, 0x90000, ib.AccessLocalWrite|ib.AccessRemote); err != nil {
 			t.Fatal(err)
 		}
-		x.qp = rc.NewXRCRecv(c, func(n ib.SRQN) *rc.Inbox { return x.boxes[n] })
+		x.qp = construct(c, func(n ib.SRQN) *rc.Inbox { return x.boxes[n] })
 		return x.qp
 	}
 	x.Script = script.New(t, make, append(options, func(s *script.Setup) { s.SRQ, s.SRQPD = true, script.PD })...)

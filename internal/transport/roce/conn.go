@@ -258,7 +258,16 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	if p := c.passes; p != nil {
 		p.retry()
 		defer p.await()
+		c.flushAll(now)
+		for p.fetch() {
+			c.flushAll(now)
+		}
+		return
 	}
+	c.flushAll(now)
+}
+
+func (c *Conn) flushAll(now monotime.Time) {
 	for !c.Closed() {
 		o := c.ring
 		switch {

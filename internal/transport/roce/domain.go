@@ -31,25 +31,28 @@ type Domain struct {
 	info     device.Info
 	counters *engine.DeviceCounters
 	place    *xrcfile.Place // among the processes that share the domain; nil: none does
+	lend     Lender         // of its queue pairs to other processes
 
-	mu      sync.RWMutex // a leaf: taken with a Conn locked
-	inboxes map[ib.SRQN]*rc.Inbox
-	served  map[*served]struct{} // nil after Leave
+	mu       sync.RWMutex // a leaf: taken with a Conn locked
+	inboxes  map[ib.SRQN]*rc.Inbox
+	served   map[*served]struct{}  // nil after Leave
+	lendings map[*lending]struct{} // nil after Leave
 }
 
 // NewDomain returns a domain of a device that only this process has.
 func (t *Transport) NewDomain(info device.Info, counters *engine.DeviceCounters) *Domain {
 	return &Domain{roce: t, info: info, counters: counters, inboxes: map[ib.SRQN]*rc.Inbox{},
-		served: map[*served]struct{}{}}
+		served: map[*served]struct{}{}, lendings: map[*lending]struct{}{}}
 }
 
 // Shareable reports whether processes can share domains: they do if their packets go by rings.
 func (t *Transport) Shareable() bool { return t.rings.Shared() }
 
 // Enter makes the domain that of a file, which other processes may have entered. It is called
-// before the domain is used. The errors are those of xrcfile.Enter.
-func (d *Domain) Enter(f *os.File, create, exclusive bool) (err error) {
+// before the domain is used. They open queue pairs by lend. The errors are those of xrcfile.Enter.
+func (d *Domain) Enter(f *os.File, create, exclusive bool, lend Lender) (err error) {
 	t := d.roce
+	d.lend = lend
 	d.place, err = xrcfile.Enter(xrcfile.Options{Path: t.member.Meeting, Slot: t.rings.Slot(),
 		File: f, Device: d.info.Name, Create: create, Exclusive: exclusive,
 		Accept: func(l *xrcfile.Link) xrcfile.Handler { return &caller{domain: d, link: l} }})
@@ -63,11 +66,14 @@ func (d *Domain) Leave() {
 	}
 	d.place.Close()
 	d.mu.Lock()
-	all := d.served
-	d.served = nil
+	all, lendings := d.served, d.lendings
+	d.served, d.lendings = nil, nil
 	d.mu.Unlock()
 	for s := range all {
 		s.end()
+	}
+	for l := range lendings {
+		l.qp.Return()
 	}
 }
 

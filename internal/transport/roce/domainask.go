@@ -29,6 +29,12 @@ const (
 	opServe uint8 = iota + 1 // asks for a target
 	opServed
 	opRefused
+	opOpen // a queue pair; the answer is one of the two above
+	opModify
+	opModified
+	opQuery
+	opAttr
+	opEvent
 )
 
 const domainMessageBytes = 28

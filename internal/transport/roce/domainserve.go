@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
 	"os"
@@ -17,6 +18,10 @@ import (
 	"verbena/internal/roce/rc"
 	"verbena/internal/sys/xrcfile"
 )
+
+// maxAsked is the number of requests with data in their answers that the other target may have
+// outstanding: for the oldest response, and for the next request.
+const maxAsked = 2
 
 // served is a target for the requests that another process's target passes on.
 type served struct{ conn *engine.Conn }
@@ -35,7 +40,7 @@ func (d *Domain) serve(m *domainMessage) (*served, error) {
 	}
 	// Nothing is lost between the two, so there is nothing to put in order.
 	conn, err := d.roce.NewConn(d.counters, func(ib.QPN) roce.Machine {
-		return rc.NewXRCRecv(roce.Config{QPN: m.qpn, Reorder: mem.NewBudget(0),
+		return rc.NewXRCForOthers(roce.Config{QPN: m.qpn, Reorder: mem.NewBudget(0),
 			OnViolation: d.counters.Violation}, d.find)
 	}, func(ib.EventType) {}, d.roce.eng.FirstLane())
 	if err != nil {
@@ -56,7 +61,7 @@ func (d *Domain) serve(m *domainMessage) (*served, error) {
 func (s *served) connect(m *domainMessage, addr netip.Addr, index uint8) error {
 	// The application that has the other target decides which operations peers may use.
 	attr := ib.QPAttr{State: ib.QPInit, PortNum: 1, AccessFlags: ib.AccessRemote, PathMTU: m.mtu,
-		DestQPN: m.qpn, AH: ib.AHAttr{IsGlobal: true, PortNum: 1,
+		DestQPN: m.qpn, MaxDestRdAtomic: maxAsked, AH: ib.AHAttr{IsGlobal: true, PortNum: 1,
 			GRH: ib.GRH{DGID: ib.GIDFromAddr(m.addr), SGIDIndex: index}}}
 	toRTR := attr
 	toRTR.State, toRTR.RQPSN = ib.QPRTR, m.psn
@@ -108,20 +113,29 @@ type caller struct {
 	asked  bool    // guarded by mu: a message has come
 	served *served // guarded by mu
 	ended  bool    // guarded by mu
+
+	lending *lending // guarded by mu
 }
 
 // Message implements xrcfile.Handler.
 func (c *caller) Message(b []byte) {
-	m, ok := parseDomainMessage(b)
 	c.mu.Lock()
-	again := c.asked
+	again, lending := c.asked, c.lending
 	c.asked = true
 	c.mu.Unlock()
-	if !ok || m.op != opServe || again {
-		c.link.Close()
+	if lending != nil {
+		lending.message(bytes.Clone(b))
 		return
 	}
-	c.link.Go(func() { c.serve(&m) })
+	m, ok := parseDomainMessage(b)
+	switch {
+	case ok && !again && m.op == opServe:
+		c.link.Go(func() { c.serve(&m) })
+	case ok && !again && m.op == opOpen:
+		c.lend(m.qpn)
+	default:
+		c.link.Close()
+	}
 }
 
 func (c *caller) serve(m *domainMessage) {
@@ -152,10 +166,13 @@ func (c *caller) end() {
 	c.domain.roce.eng.TakeArrived()
 	c.mu.Lock()
 	c.ended = true
-	s := c.served
+	s, l := c.served, c.lending
 	c.mu.Unlock()
 	if s != nil {
 		c.drop(s)
+	}
+	if l != nil {
+		c.domain.endLending(l)
 	}
 }
 

@@ -164,7 +164,7 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 		}
 	}
 	if cur.passes != nil && r.pkt.Info.Response {
-		if m.Prefixed || !cur.passes.answer(now, r.slot, m.Tag, &r.pkt) {
+		if m.Prefixed || !cur.passes.answer(now, r.slot, m.Tag, &r.pkt, roce.StandsFor(&r.pkt)) {
 			r.roce.rings.Count.Refused.Add(1)
 		}
 		return cur

@@ -56,7 +56,7 @@ func (c *Conn) newRelay(slot int) *relay {
 func (c *Conn) beginRelays(qp *rc.QP) {
 	if c.passes == nil {
 		c.target = qp
-		c.passes = &passes{c.answer, c.retryRelays, c.awaitRelay, c.relayEnded}
+		c.passes = &passes{c.answer, c.retryRelays, qp.FetchMore, c.awaitRelay, c.relayEnded}
 		c.roce.relays.add(c)
 	}
 }
@@ -70,8 +70,9 @@ func (c *Conn) addRelay(r *relay) {
 // passes has the functions of a target that passes requests on. As they are called by it, the
 // linker leaves them out of programs that share no XRC domain.
 type passes struct {
-	answer func(now monotime.Time, slot int, tag uint32, p *wire.Packet) bool
+	answer func(now monotime.Time, slot int, tag uint32, p *wire.Packet, n uint32) bool
 	retry  func()
+	fetch  func() bool
 	await  func()
 	ended  func(*shm.Out) bool
 }
@@ -166,13 +167,13 @@ func (c *Conn) relayEnded(o *shm.Out) bool {
 }
 
 // answer gives a target the answer of another process's, which came by the ring of a slot. It
-// reports false if nothing was passed on there.
-func (c *Conn) answer(now monotime.Time, slot int, tag uint32, p *wire.Packet) bool {
+// stands for n packets. It reports false if nothing was passed on there.
+func (c *Conn) answer(now monotime.Time, slot int, tag uint32, p *wire.Packet, n uint32) bool {
 	r := c.relayTo(slot)
 	if r == nil || r.tag != tag {
 		return false
 	}
-	c.target.HandleAnswer(now, slot, p)
+	c.target.HandleAnswer(now, slot, p, n)
 	return true
 }
 
