@@ -100,6 +100,10 @@ func newDeliveryRate() *deliveryRate {
 // product returns the product of bandwidth and delay, 0 while it is not known.
 func (d *deliveryRate) product() int { return max(d.largest, d.before) }
 
+func (d *deliveryRate) carries(most int) {
+	d.largest, d.before = min(d.largest, most), min(d.before, most)
+}
+
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
 	if undisturbed {
 		w.queued = w.Long() && took > d.queueLimit(w)

@@ -15,6 +15,7 @@ import (
 // fill the path. A queue says that the window fills it.
 func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
 	w.missing = float64(lost) / float64(max(all, 1))
+	w.falls(lost, all)
 	switch {
 	case lost > 0 && w.competes():
 		least = max(least, w.bytes/10*7)
@@ -28,6 +29,31 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	}
 	w.Lost(now, least)
 	return true
+}
+
+// A round trip that loses more than a quarter, and more packets than by chance, adds excessStep to
+// the excess. Each takes one away. At mostExcess the path carries less than it did. Losses of
+// packets that were sent before the window shrank do not count, so every second round trip may seem
+// to lose little. Two in a row may be of the end of slow start.
+//
+// Source: internal/flows/testdata/change.txt.
+const (
+	leastLost  = 16
+	lostPart   = 4
+	excessStep = 3
+	mostExcess = 6
+)
+
+// falls lets no more than half of the window be its product, where the path carries less than it
+// did. Only a round trip without a loss would show a product, and there is none.
+func (w *Window) falls(lost, all int) {
+	w.excess = max(w.excess-1, 0)
+	if lost < leastLost || lost*lostPart <= all {
+		return
+	}
+	if w.excess = min(w.excess+excessStep, mostExcess); w.excess == mostExcess {
+		w.algorithm.carries(w.bytes / 2)
+	}
 }
 
 // partsOfExcess is the part of the product, 1/32, by which a window may exceed it. It holds what an

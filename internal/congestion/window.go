@@ -58,6 +58,8 @@ type algorithm interface {
 	marked(w *Window, now monotime.Time, least int)
 	// product returns the product of bandwidth and delay, 0 while it is not known.
 	product() int
+	// carries takes note that the product is at most so many bytes.
+	carries(most int)
 	// starts reports whether nothing was lost or marked yet.
 	starts() bool
 }
@@ -80,6 +82,7 @@ type Window struct {
 	jitter    monotime.Duration    // by which two round trips in a row differ
 	train     train
 	wait      wait
+	excess    int     // how many round trips lost much of late
 	wentBack  bool    // the peer goes back N
 	missing   float64 // the part of the newest round trip that was lost
 	algorithm algorithm

@@ -114,6 +114,26 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 	}
 }
 
+// The window follows a path whose rate falls by ten, although something is lost in each round trip.
+func TestRateFalls(t *testing.T) {
+	const packet, trips = 1000, 8
+	p := path{rtt: 10 * monotime.Millisecond, rate: 125_000_000}
+	var w Window
+	w.Start(DeliveryRate)
+	for range 40 {
+		p.turn(&w)
+	}
+	p.rate /= 10
+	for range trips {
+		p.now = p.now.Add(p.rtt)
+		all := w.Bytes() / packet
+		w.RoundEnds(p.now, max(all-p.product()/packet, 0), all, 1, least)
+	}
+	if w.Bytes() > 2*p.product() {
+		t.Errorf("%d bytes after %d round trips, %d fill the path", w.Bytes(), trips, p.product())
+	}
+}
+
 // A loss that ends slow start early costs a long and fast path some round trips, not a thousand.
 func TestVastWindowGrowsAgain(t *testing.T) {
 	p := path{rtt: 50 * monotime.Millisecond, rate: 1_250_000_000}
