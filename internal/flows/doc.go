@@ -6,7 +6,7 @@
 // each way. A scenario and a seed give the same Result to the last byte.
 //
 // Hosts take no time, unless they nap: a machine's output enters the buffer of the link at once,
-// and each arrival is handled at once.
+// and each arrival is handled at once. They cut no bursts, so only the First of a WRITE has a RETH.
 //
 // testdata/goodput.txt has the goodput by kind of flow, rate, path MTU, loss and round
 // trip. Each cell is one scenario. The test plays some of the cells and compares. To play

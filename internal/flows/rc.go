@@ -158,7 +158,7 @@ func (e *rcEnd) handle(p *wire.Packet, d *simnet.Datagram) {
 		e.arrived += int64(len(p.Payload))
 	}
 	if e.flow.GoBackN { // neither end knows that the other is one of Verbena
-		p.Selective, p.Overtakes, p.Unawaited = false, false, false
+		p.Selective, p.Overtakes, p.Unawaited, p.AllRETH = false, false, false, false
 	}
 	meta := roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, TOS: d.TOS}
 	e.machine.HandleInput(e.w.Net.Now(), p, &meta)

@@ -35,9 +35,10 @@ const arenaBytes = MaxBurstBytes + 1024
 type Burst struct {
 	path     *Path
 	segBytes int
-	n        int // complete datagrams
-	limit    int // datagrams at most
-	room     int // bytes at most
+	n        int  // complete datagrams
+	limit    int  // datagrams at most
+	cut      bool // see IsCut
+	room     int  // bytes at most
 	bytes    int
 	turn     turn
 	closed   bool // a shorter datagram ended the burst
@@ -92,13 +93,13 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{limit: b.limit, room: MaxBurstBytes, held: b.held[:0], scratch: b.scratch,
-		sums: b.sums, iov: b.iov[:0], arena: b.own, own: b.own}
+	*b = Burst{limit: b.limit, cut: b.cut, room: MaxBurstBytes, held: b.held[:0],
+		scratch: b.scratch, sums: b.sums, iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
 // Limit sets how many datagrams a burst may have: 1 where the system does not
 // cut bursts, as each datagram is then the first of its own send.
-func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
+func (b *Burst) Limit(n int) { b.limit, b.cut = min(n, MaxSegments), n > 1 }
 
 // AckPlace is the place of a lone acknowledgement when there are requests to send, too.
 type AckPlace uint8
@@ -139,6 +140,10 @@ func (b *Burst) Payload(mtu int) int {
 // StandsFor sets the number of packets of the path MTU that the open datagram stands for, if not
 // one.
 func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
+
+// IsCut reports whether the system is known to cut the burst, by Limit, so that a datagram of
+// another size costs a send.
+func (b *Burst) IsCut() bool { return b.cut && !b.plain }
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }

@@ -14,11 +14,10 @@ import (
 // message's are in runs: their memory is looked up once. Their payload is copied where that of a
 // single datagram is.
 
-// RunRoom returns how many datagrams of a run fit, each with a BTH and so many bytes of payload, a
-// multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in this turn:
-// the first may be at the end of a piece of memory.
-func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
+// RunRoom returns how many datagrams of a run fit, each of size UDP payload bytes, with a payload
+// that is a multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in
+// this turn: the first may be at the end of a piece of memory.
+func (b *Burst) RunRoom(path *Path, dst ib.QPN, size int) int {
 	if b.plain || len(b.held) == cap(b.held) || b.Full() || b.turn.noRuns > 1 ||
 		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
 			b.turn.dst != dst) {
@@ -29,26 +28,28 @@ func (b *Burst) RunRoom(path *Path, dst ib.QPN, payload int) int {
 
 // Run adds datagrams with so many bytes of s each, at most n, which is no more than RunRoom, and
 // returns how many. A run ends with the piece of memory in which s starts. The first datagram has
-// bth, each other the next PSN. Run takes over the caller's hold on s. It returns 0, and leaves the
-// hold, if there is no room for two in the piece or the memory is not mapped any more.
-func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
+// bth, and reth if bth.AllRETH is set. Each other has the next PSN, and the place of its payload.
+// Run takes over the caller's hold on s. It returns 0, and leaves the hold, if there is no room for
+// two in the piece or the memory is not mapped any more.
+func (b *Burst) Run(path *Path, bth wire.BTH, reth wire.RETH, s mem.Span, payload, n int) int {
 	data := s.Piece()
 	if n = min(n, len(data)/payload); n < 2 {
 		b.turn.noRuns++
 		return 0
 	}
 	data = data[:n*payload]
+	h := runHeaders{bth, reth, uint32(payload)}
+	size := bth.Row().HeaderBytes + payload + wire.ICRCBytes
 	ok := false
 	if payload <= copyBelow {
-		ok = b.copyRun(path, bth, data, payload, n)
+		ok = b.copyRun(path, h, data, size, n)
 	} else {
-		ok = b.pointRun(path, bth, data, payload, n)
+		ok = b.pointRun(path, h, data, size, n)
 	}
 	if !ok {
 		b.turn.noRuns++
 		return 0
 	}
-	size := wire.BTHBytes + payload + wire.ICRCBytes
 	if b.n == 0 {
 		b.path, b.segBytes = path, size
 	}
@@ -66,19 +67,36 @@ func (b *Burst) Run(path *Path, bth wire.BTH, s mem.Span, payload, n int) int {
 	return n
 }
 
+// runHeaders are those of a run's next datagram.
+type runHeaders struct {
+	bth     wire.BTH
+	reth    wire.RETH
+	payload uint32
+}
+
+// next appends the headers to p, and moves on.
+func (h *runHeaders) next(p []byte) []byte {
+	p = h.bth.Append(p)
+	h.bth.PSN = h.bth.PSN.Add(1)
+	if h.bth.AllRETH {
+		p = h.reth.Append(p)
+		h.reth.VA += uint64(h.payload)
+		h.reth.DMALen -= h.payload
+	}
+	return p
+}
+
 // copyRun adds the n datagrams of Run by value.
-func (b *Burst) copyRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
-	at := len(b.arena)
+func (b *Burst) copyRun(path *Path, h runHeaders, data []byte, size, n int) bool {
+	payload := int(h.payload)
+	at, head := len(b.arena), size-payload-wire.ICRCBytes
 	run := b.arena[at : at+n*size]
-	if !mem.CopyEach(run[wire.BTHBytes:], size, data, payload) {
+	if !mem.CopyEach(run[head:], size, data, payload) {
 		return false
 	}
-	psn := bth.PSN
 	for i := range n {
 		p := run[i*size : (i+1)*size]
-		bth.PSN = psn.Add(uint32(i))
-		bth.Append(p[:0])
+		h.next(p[:0])
 		sum := wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), p[:size-wire.ICRCBytes])
 		wire.AppendICRC(p[:size-wire.ICRCBytes], sum)
 	}
@@ -87,13 +105,12 @@ func (b *Burst) copyRun(path *Path, bth wire.BTH, data []byte, payload, n int) b
 }
 
 // pointRun adds them by reference.
-func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) bool {
-	size := wire.BTHBytes + payload + wire.ICRCBytes
-	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
+func (b *Burst) pointRun(path *Path, h runHeaders, data []byte, size, n int) bool {
+	payload := int(h.payload)
+	arena, sums, head := b.arena, b.sums[:n], size-payload-wire.ICRCBytes
 	for i := range sums {
 		at := len(arena)
-		bth.PSN = psn.Add(uint32(i))
-		arena = bth.Append(arena)
+		arena = h.next(arena)
 		sums[i] = wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), arena[at:])
 		arena = append(arena, make([]byte, wire.ICRCBytes)...)
 	}
@@ -102,7 +119,7 @@ func (b *Burst) pointRun(path *Path, bth wire.BTH, data []byte, payload, n int) 
 	}
 	at := len(b.arena)
 	for i, sum := range sums {
-		at += wire.BTHBytes
+		at += head
 		b.iov = append(b.iov, arena[b.mark:at], data[i*payload:(i+1)*payload])
 		b.mark = at
 		binary.LittleEndian.PutUint32(arena[at:], wire.Finish(sum))

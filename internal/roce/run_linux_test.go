@@ -40,7 +40,7 @@ func TestRunRefused(t *testing.T) {
 			buf.Unmap(t, 0, 1)
 		}
 		b := NewBurst()
-		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, s, c.payload, 2) != 0 {
+		if b.Run(burstPath, wire.BTH{Opcode: wire.RCSendMiddle}, wire.RETH{}, s, c.payload, 2) != 0 {
 			t.Errorf("%s: a run", c.name)
 		}
 		s.Release()
@@ -90,12 +90,12 @@ func TestRunsOfPieces(t *testing.T) {
 			}
 			b.End()
 			i++
-			room := min(b.RunRoom(burstPath, 9, c.payload), n-i)
+			room := min(b.RunRoom(burstPath, 9, wire.BTHBytes+c.payload+wire.ICRCBytes), n-i)
 			if room < 2 {
 				continue
 			}
 			s := open(i, room)
-			if k := b.Run(burstPath, h, s, c.payload, room); k > 0 {
+			if k := b.Run(burstPath, h, wire.RETH{}, s, c.payload, room); k > 0 {
 				i += k
 				runs++
 			} else {
@@ -107,7 +107,7 @@ func TestRunsOfPieces(t *testing.T) {
 			t.Errorf("pages of %d, payload of %d from %d on: %d runs and %d refused, want %d and %d",
 				c.page, c.payload, c.from, runs, refused, c.runs, c.refused)
 		}
-		if b.Reset(); b.RunRoom(burstPath, 9, c.payload) < 2 || !r.Idle() {
+		if b.Reset(); b.RunRoom(burstPath, 9, wire.BTHBytes+c.payload+wire.ICRCBytes) < 2 || !r.Idle() {
 			t.Error("no runs, or memory held, after Reset")
 		}
 	}

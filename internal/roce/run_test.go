@@ -14,12 +14,20 @@ import (
 // A run has the bytes of the datagrams that Begin, Span and End make one by one, by value or by
 // reference. It may start a burst or stand behind others.
 func TestRun(t *testing.T) {
+	send := wire.BTH{Opcode: wire.RCSendMiddle, PKey: ib.DefaultPKey, DestQP: 9, PSN: 0xfffff0}
+	write := send
+	write.Opcode, write.AllRETH = wire.RCRDMAWriteMiddle, true
 	for _, payload := range []int{256, copyBelow, copyBelow + 4} {
-		testRun(t, payload)
+		testRun(t, send, payload)
+		testRun(t, write, payload)
 	}
 }
 
-func testRun(t *testing.T, payload int) {
+func testRun(t *testing.T, h wire.BTH, payload int) {
+	size := h.Row().HeaderBytes + payload + wire.ICRCBytes
+	reth := func(i int) wire.RETH {
+		return wire.RETH{VA: 0xfffff000 + uint64(i*payload), RKey: 7, DMALen: uint32((90 - i) * payload)}
+	}
 	buf := make([]byte, 80*payload)
 	for i := range buf {
 		buf[i] = byte(i*7 + i>>9)
@@ -32,7 +40,6 @@ func testRun(t *testing.T, payload int) {
 		}
 		return s
 	}
-	h := wire.BTH{Opcode: wire.RCSendMiddle, PKey: ib.DefaultPKey, DestQP: 9, PSN: 0xfffff0}
 	burst := func(run bool, before int) []byte {
 		b := NewBurst()
 		n := 40
@@ -40,16 +47,22 @@ func testRun(t *testing.T, payload int) {
 			h := h
 			h.PSN = h.PSN.Add(uint32(i))
 			if run && i == before {
-				if room := b.RunRoom(burstPath, 9, payload); room != min(MaxSegments, MaxBurstBytes/(payload+16))-before {
+				if room := b.RunRoom(burstPath, 9, size); room != min(MaxSegments, MaxBurstBytes/size)-before {
 					t.Errorf("room for %d datagrams behind %d", room, before)
 				}
-				if b.Run(burstPath, h, open(i, n), payload, n) != n {
+				if b.Run(burstPath, h, reth(i), open(i, n), payload, n) != n {
 					t.Fatal("no run")
 				}
 				break
 			}
-			if !b.Begin(burstPath, wire.BTHBytes+payload+wire.ICRCBytes, h) || !b.Span(open(i, 1), 0, payload) {
+			if !b.Begin(burstPath, size, h) {
 				t.Fatal("no datagram")
+			}
+			if h.AllRETH {
+				b.RETH(reth(i))
+			}
+			if !b.Span(open(i, 1), 0, payload) {
+				t.Fatal("no payload")
 			}
 			b.End()
 		}
@@ -57,7 +70,7 @@ func testRun(t *testing.T, payload int) {
 			t.Errorf("%d datagrams, %d packets, %d bytes of a message", b.Len(), b.Packets(), b.Longest())
 		}
 		last := h
-		last.Opcode, last.PSN = wire.RCSendLast, h.PSN.Add(uint32(before+n))
+		last.Opcode, last.AllRETH, last.PSN = wire.RCSendLast, false, h.PSN.Add(uint32(before+n))
 		if !b.Begin(burstPath, wire.BTHBytes+8+wire.ICRCBytes, last) {
 			t.Fatal("no last datagram")
 		}
@@ -114,7 +127,7 @@ func TestRunRoom(t *testing.T) {
 		{"ring", ring, burstPath, 1, 0},
 		{"another machine's turn", turn, burstPath, 1, 0},
 	} {
-		if got := c.b.RunRoom(c.path, c.dst, 1024); got != c.want {
+		if got := c.b.RunRoom(c.path, c.dst, wire.BTHBytes+1024+wire.ICRCBytes); got != c.want {
 			t.Errorf("%s: room for %d, want %d", c.name, got, c.want)
 		}
 	}

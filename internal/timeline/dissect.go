@@ -52,7 +52,7 @@ func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malforme
 	l.number(fieldDestQP, uint64(p.DestQP))
 	l.flag(fieldAckReq, p.AckReq)
 	l.number(fieldPSN, uint64(p.PSN))
-	if p.Selective || p.Overtakes || p.Unawaited {
+	if p.Selective || p.Overtakes || p.Unawaited || p.AllRETH {
 		l.text(fieldOwnBits, ownBits(p))
 	}
 	switch {
@@ -78,7 +78,8 @@ func ownBits(p *roce.Packet) string {
 	for _, f := range [...]struct {
 		set  bool
 		name string
-	}{{p.Selective, "Selective"}, {p.Overtakes, "Overtakes"}, {p.Unawaited, "Unawaited"}} {
+	}{{p.Selective, "Selective"}, {p.Overtakes, "Overtakes"}, {p.Unawaited, "Unawaited"},
+		{p.AllRETH, "AllRETH"}} {
 		if f.set {
 			names = append(names, f.name)
 		}

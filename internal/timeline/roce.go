@@ -36,7 +36,7 @@ func (b *builder) roce(d *pcap.Datagram) {
 	verdict := p.Parse(d.Payload)
 	if d.Truncated {
 		if h, _, ok := roce.ParseBTH(d.Payload); ok {
-			p.BTH, p.Info = h, h.Opcode.Info()
+			p.BTH, p.Info = h, h.Row()
 		}
 	}
 	right := !d.Truncated && verdict == roce.WellFormed && d.VerifyICRC()

@@ -217,7 +217,7 @@ func (q *QP) pollResponses(b *roce.Burst) {
 // respond opens a response packet. op is RC's; XRC's has the same headers.
 func (q *QP) respond(b *roce.Burst, op wire.Opcode, psn ib.PSN, payload int) bool {
 	h := q.BTH(q.base+op, psn)
-	h.Pad, h.Selective = uint8(-payload&3), true
+	h.Pad, h.Selective, h.AllRETH = uint8(-payload&3), true, true
 	return b.Begin(q.Path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
 }
 

@@ -21,6 +21,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 		return
 	}
 	r.own = r.own || p.Selective || p.Info.Operation == wire.OpSelectiveAck
+	r.readsRETHs = r.readsRETHs || p.AllRETH
 	if p.Info.HasAETH && p.AETH.Syndrome.Kind() == wire.KindNAK {
 		q.handleNAK(now, p)
 		return

@@ -15,7 +15,10 @@ import (
 // sendPacket sends them one by one, with the same bytes.
 func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	r := &q.req
-	n := q.middles(w, b)
+	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false)
+	h := q.BTH(op, r.next)
+	h.Selective, h.AllRETH = true, q.allRETH(op, w, b)
+	n := q.middles(w, b, h.Row().HeaderBytes+q.MTU+wire.ICRCBytes)
 	if n = r.loss.Room(now, q.MTU, n); n < 2 {
 		return
 	}
@@ -23,9 +26,7 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	if status != ib.WCSuccess {
 		return
 	}
-	h := q.BTH(roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false), r.next)
-	h.Selective = true
-	if n = b.Run(q.Path, h, spans[0], q.MTU, n); n == 0 {
+	if n = b.Run(q.Path, h, reth(w, r.off), spans[0], q.MTU, n); n == 0 {
 		qp.Release(spans)
 		return
 	}
@@ -39,15 +40,15 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 }
 
 // middles returns how many packets from the middle of w may go now, from one entry of its list.
-// These were never sent, and ask for no acknowledgement.
-func (q *QP) middles(w *queue.SendWQE, b *roce.Burst) int {
+// These were never sent, and ask for no acknowledgement. Each datagram has size bytes.
+func (q *QP) middles(w *queue.SendWQE, b *roce.Burst, size int) int {
 	r := &q.req
 	if r.off == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
 		w.Flags&ib.SendInline != 0 || w.Opcode != ib.WRRDMAWrite && !consumesRecv(w.Opcode) ||
 		q.Rate.Limited() || r.loss.missed(r.next) {
 		return 0
 	}
-	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, q.MTU),
+	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, size),
 		q.windowPackets()-1-r.outstanding(), q.spanPackets()-int(r.next.Diff(r.una)))
 	if !q.endsSoon(w, 1) {
 		n = min(n, q.ackEvery()-1-r.sinceAckReq)
@@ -68,4 +69,23 @@ func entryLeft(list []ib.SGE, off uint32) int {
 		off -= list[i].Length
 	}
 	return 0
+}
+
+// allRETH reports whether packets of w with an opcode, as long as the path MTU, have a RETH,
+// although they are not the first: see BTH.AllRETH. Then one burst has the packets of several
+// WRITEs, where otherwise each First begins another. Longer WRITEs have few Firsts. Shorter packets
+// would lose more than half a percent of the link's rate to headers.
+//
+// Row: WRITE 64 KiB, UDP.
+//
+// Deviation: IBTA vol. 1, 9.3: only the First of a WRITE has a RETH.
+func (q *QP) allRETH(op wire.Opcode, w *queue.SendWQE, b *roce.Burst) bool {
+	return (op == wire.RCRDMAWriteMiddle || op == wire.RCRDMAWriteLast) && q.req.readsRETHs &&
+		q.base == 0 && q.MTU == ib.MTU4096.Bytes() && b.IsCut() &&
+		q.Packets(w.Length) <= roce.MaxSegments
+}
+
+// reth returns the RETH of the packet of w that begins at off.
+func reth(w *queue.SendWQE, off uint32) wire.RETH {
+	return wire.RETH{VA: w.RemoteAddr + uint64(off), RKey: w.RKey, DMALen: w.Length - off}
 }

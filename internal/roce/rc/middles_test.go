@@ -18,8 +18,12 @@ import (
 // window, requests for acknowledgements, the ends of messages, of entries of the list and of pages
 // fall between and within runs.
 func TestRunsAreThePacketsOneByOne(t *testing.T) {
-	packets := func(mtu ib.MTU, piece, page int, post func() []script.WR) (all []wire.Packet, bursts int) {
+	packets := func(mtu ib.MTU, allRETH bool, piece, page int,
+		post func() []script.WR) (all []wire.Packet, bursts int) {
 		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = mtu }))
+		if allRETH {
+			readsRETHs(s)
+		}
 		copy(s.Memory, script.Bytes(len(s.Memory), 3))
 		list := post()
 		key := s.MR.LKey()
@@ -57,21 +61,24 @@ func TestRunsAreThePacketsOneByOne(t *testing.T) {
 	}
 	for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
 		for _, n := range []int{mtu.Bytes(), 3 * mtu.Bytes(), 30 << 10, 64 << 10, 70001} {
-			for name, post := range map[string]func() []script.WR{
-				"WRITE":     func() []script.WR { return []script.WR{script.Write(n)} },
-				"SEND":      func() []script.WR { return []script.WR{script.Send(n)} },
-				"SEND, two": func() []script.WR { return []script.WR{script.Send(n), script.Send(n)} },
-			} {
-				t.Run(fmt.Sprintf("%v %s %d", mtu, name, n), func(t *testing.T) {
-					want, bursts := packets(mtu, 700, 0, post)
-					for _, c := range [][2]int{{n, 0}, {4096, 0}, {2100, 0}, {n, 4096}, {n, 2500}} {
-						got, also := packets(mtu, c[0], c[1], post)
-						if !reflect.DeepEqual(got, want) || also != bursts {
-							t.Errorf("entries of %d, pages of %d: %d packets in %d bursts differ from %d in %d",
-								c[0], c[1], len(got), also, len(want), bursts)
+			for _, allRETH := range []bool{false, true} {
+				for name, post := range map[string]func() []script.WR{
+					"WRITE":      func() []script.WR { return []script.WR{script.Write(n)} },
+					"WRITE, two": func() []script.WR { return []script.WR{script.Write(n), script.Write(n)} },
+					"SEND":       func() []script.WR { return []script.WR{script.Send(n)} },
+					"SEND, two":  func() []script.WR { return []script.WR{script.Send(n), script.Send(n)} },
+				} {
+					t.Run(fmt.Sprintf("%v %s %d %v", mtu, name, n, allRETH), func(t *testing.T) {
+						want, bursts := packets(mtu, allRETH, 700, 0, post)
+						for _, c := range [][2]int{{n, 0}, {4096, 0}, {2100, 0}, {n, 4096}, {n, 2500}} {
+							got, also := packets(mtu, allRETH, c[0], c[1], post)
+							if !reflect.DeepEqual(got, want) || also != bursts {
+								t.Errorf("entries of %d, pages of %d: %d packets in %d bursts differ from %d in %d",
+									c[0], c[1], len(got), also, len(want), bursts)
+							}
 						}
-					}
-				})
+					})
+				}
 			}
 		}
 	}

@@ -31,6 +31,7 @@ type requester struct {
 	fillEnd, resume ib.PSN
 	drained         bool // SQD: nothing outstanding, reported
 	own             bool // the responder is one of Verbena
+	readsRETHs      bool // it reads those of Middle and Last packets
 	// The requests before known were carried out, though the answer of una may be missing.
 	known ib.PSN
 	// That answer, asked for again after an RNR NAK, is overdue then. 0: it was not asked for.
@@ -363,8 +364,9 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 
 // request opens a request packet of size payload and header bytes beyond the
 // BTH. op is RC's; XRC's has an XRCETH more. last says that the message's last
-// packet is it.
-func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int, last bool) bool {
+// packet is it, allRETH that it has a RETH although it is not the first.
+func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int,
+	last, allRETH bool) bool {
 	r := &q.req
 	op += q.base
 	h := q.BTH(op, r.next)
@@ -376,7 +378,8 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	// A repeated packet is late, and what follows may have waited for it to be acknowledged.
 	h.Unawaited = h.AckReq && !r.awaits && r.next == r.max && r.cur+1 == q.SQ.Tail()
 	h.Selective, h.Overtakes = true, w.Opcode == ib.WRRDMARead && q.overtakes(w)
-	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
+	h.AllRETH = allRETH
+	size := h.Row().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false
 	}
@@ -457,13 +460,14 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 		return false
 	}
 	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, first, last)
-	if !q.request(b, op, w, n, last) {
+	allRETH := n == q.MTU && q.allRETH(op, w, b)
+	if !q.request(b, op, w, n, last, allRETH) {
 		qp.Release(spans)
 		return false
 	}
 	info := op.Info()
-	if info.HasRETH {
-		b.RETH(wire.RETH{VA: w.RemoteAddr, RKey: w.RKey, DMALen: w.Length})
+	if info.HasRETH || allRETH {
+		b.RETH(reth(w, r.off))
 	}
 	if info.HasImm {
 		b.ImmDt(w.Imm)
@@ -518,7 +522,7 @@ func (q *QP) sendRead(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	n, isNew := q.readPiece(w)
 	last := r.off+n == w.Length
-	if !q.request(b, wire.RCRDMAReadRequest, w, 0, last) {
+	if !q.request(b, wire.RCRDMAReadRequest, w, 0, last, false) {
 		return false
 	}
 	if isNew && r.off > 0 { // each piece counts as a message at the responder
@@ -539,7 +543,7 @@ func (q *QP) sendAtomic(w *queue.SendWQE, b *roce.Burst) bool {
 	if w.Opcode == ib.WRAtomicCmpAndSwp {
 		op, h.SwapAdd, h.Compare = wire.RCCompareSwap, w.Swap, w.CompareAdd
 	}
-	if !q.request(b, op, w, 0, true) {
+	if !q.request(b, op, w, 0, true, false) {
 		return false
 	}
 	b.AtomicETH(h)
@@ -551,7 +555,7 @@ func (q *QP) sendAtomic(w *queue.SendWQE, b *roce.Burst) bool {
 
 func (q *QP) sendFlush(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
-	if !q.request(b, wire.RCFlush, w, 0, true) {
+	if !q.request(b, wire.RCFlush, w, 0, true, false) {
 		return false
 	}
 	b.FETH(wire.FETH{PLT: w.Flush, SEL: w.Level})

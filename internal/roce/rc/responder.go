@@ -274,10 +274,18 @@ func (q *QP) checkLength(p *wire.Packet, packets uint32) verdict {
 	if !roce.IsWrite(p.Opcode) {
 		return accept
 	}
-	if !roce.IsWithinWrite(p, q.resp.got, q.resp.total) {
+	if !roce.IsWithinWrite(p, q.resp.got, q.resp.total) || !q.continues(p) {
 		return nakInvalid
 	}
 	return accept
+}
+
+// continues reports whether the RETH of a WRITE's packet that is not the first tells what the First
+// has announced. A packet without one does.
+func (q *QP) continues(p *wire.Packet) bool {
+	r := &q.resp
+	return p.Info.First || !p.Info.HasRETH ||
+		p.RETH == (wire.RETH{VA: r.va, RKey: r.rkey, DMALen: r.total - r.got})
 }
 
 // refuse tells the requester why a request is not carried out and, unless it

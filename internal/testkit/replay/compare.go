@@ -42,7 +42,7 @@ func difference(got, want *wire.Packet) error {
 	g, w := got.BTH, want.BTH
 	g.MigReq, w.MigReq = false, false // rxe sends 0, hardware and we 1
 	// reserved bits, which only we set
-	g.Selective, g.Overtakes, g.Unawaited = false, false, false
+	g.Selective, g.Overtakes, g.Unawaited, g.AllRETH = false, false, false, false
 	if g != w {
 		return fmt.Errorf("BTH %+v, recorded %+v", g, w)
 	}

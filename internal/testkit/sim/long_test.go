@@ -4,6 +4,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"verbena/ib"
@@ -26,10 +27,10 @@ type longEnd struct {
 
 const longBytes = 4 << 20
 
-func newLongEnds(t *testing.T, w *world) (ends [2]*longEnd) {
+func newLongEnds(t *testing.T, w *world, mtu ib.MTU) (ends [2]*longEnd) {
 	for i := range ends {
 		n := w.newNode()
-		e := &longEnd{sq: queue.NewSendQueue(4, 1, 0), cq: queue.NewCQ(8), buf: make([]byte, longBytes)}
+		e := &longEnd{sq: queue.NewSendQueue(64, 1, 0), cq: queue.NewCQ(64), buf: make([]byte, longBytes)}
 		w.fill(e.buf)
 		var err error
 		if e.mr, err = n.mem.Register(domain, e.buf, virtual, targetAccess); err != nil {
@@ -49,7 +50,7 @@ func newLongEnds(t *testing.T, w *world) (ends [2]*longEnd) {
 				mask = ^ib.QPEnSQDAsyncNotify
 			}
 			e.qp.Modify(0, &ib.QPAttr{
-				State: s, PathMTU: ib.MTU1024, DestQPN: ib.QPN(0x12 - i), AccessFlags: targetAccess, RQPSN: 1<<24 - 1000, SQPSN: 1<<24 - 1000,
+				State: s, PathMTU: mtu, DestQPN: ib.QPN(0x12 - i), AccessFlags: targetAccess, RQPSN: 1<<24 - 1000, SQPSN: 1<<24 - 1000,
 				MaxRdAtomic: 4, MaxDestRdAtomic: 4, Timeout: 14, RetryCnt: 7, RNRRetry: 7,
 			}, mask, path)
 		}
@@ -58,7 +59,8 @@ func newLongEnds(t *testing.T, w *world) (ends [2]*longEnd) {
 }
 
 // TestLongTransfers writes and reads 4 MiB over a network that loses: the
-// bytes arrive, and the time it takes is bounded.
+// bytes arrive, and the time it takes is bounded. All packets of the WRITEs of
+// 64 KiB have a RETH.
 func TestLongTransfers(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults simnet.Faults
@@ -70,30 +72,45 @@ func TestLongTransfers(t *testing.T) {
 		"reordered": {simnet.Faults{Reorder: 20, Jitter: 300 * monotime.Microsecond}, 10 * monotime.Second},
 		"repeated":  {simnet.Faults{Duplicate: 100, Jitter: 300 * monotime.Microsecond}, 10 * monotime.Second},
 	} {
-		for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
-			t.Run(name+" "+op.String(), func(t *testing.T) {
+		for _, d := range []struct {
+			op      ib.WROpcode
+			message int
+			mtu     ib.MTU
+		}{
+			{ib.WRRDMAWrite, longBytes, ib.MTU1024}, {ib.WRRDMARead, longBytes, ib.MTU1024},
+			{ib.WRRDMAWrite, 64 << 10, ib.MTU4096},
+		} {
+			t.Run(fmt.Sprintf("%s %v of %d", name, d.op, d.message), func(t *testing.T) {
 				w := &world{net: simnet.New(1), burst: roce.NewBurst()}
 				c.faults.Delay = 20 * monotime.Microsecond
 				w.net.Faults = c.faults
-				ends := newLongEnds(t, w)
+				w.burst.Limit(roce.MaxSegments)
+				ends := newLongEnds(t, w, d.mtu)
 				a, b := ends[0], ends[1]
-				s, _ := a.sq.Reserve()
-				s.Opcode, s.Flags, s.Length, s.RemoteAddr, s.RKey = op, ib.SendSignaled, longBytes, virtual, b.mr.RKey()
-				s.SGE = append(s.SGE, ib.SGE{Addr: virtual, Length: longBytes, LKey: a.mr.LKey()})
-				a.sq.Commit()
+				for at := uint64(virtual); at < virtual+longBytes; at += uint64(d.message) {
+					s, _ := a.sq.Reserve()
+					s.Opcode, s.Flags, s.Length, s.RemoteAddr, s.RKey = d.op, ib.SendSignaled, uint32(d.message), at, b.mr.RKey()
+					s.SGE = append(s.SGE, ib.SGE{Addr: at, Length: uint32(d.message), LKey: a.mr.LKey()})
+					a.sq.Commit()
+				}
 				e := w.nodes[0].qps[0x11]
 				e.state, w.nodes[1].qps[0x12].state = ib.QPRTS, ib.QPRTS
 				e.pump()
-				var wc [1]ib.WC
-				for a.cq.Len() == 0 && w.net.Step(monotime.Time(c.within)) {
+				wc := make([]ib.WC, longBytes/d.message)
+				for a.cq.Len() < len(wc) && w.net.Step(monotime.Time(c.within)) {
 				}
-				if a.cq.Poll(wc[:]) != 1 {
-					t.Fatalf("not done within %v: %+v, counters %v", c.within, w.net.Count, a.qp.Counters())
+				if n := a.cq.Poll(wc); n != len(wc) {
+					t.Fatalf("%d done within %v: %+v, counters %v", n, c.within, w.net.Count, a.qp.Counters())
 				}
-				if wc[0].Status != ib.WCSuccess || !bytes.Equal(a.buf, b.buf) {
-					t.Fatalf("%v, equal %v", wc[0].Status, bytes.Equal(a.buf, b.buf))
+				for i := range wc {
+					if wc[i].Status != ib.WCSuccess {
+						t.Fatalf("%d: %v", i, wc[i].Status)
+					}
 				}
-				t.Logf("%v of virtual time, %d packets for %d", monotime.Duration(w.net.Now()), w.net.Count.Sent, longBytes/1024)
+				if !bytes.Equal(a.buf, b.buf) {
+					t.Fatal("other bytes")
+				}
+				t.Logf("%v of virtual time, %d packets for %d", monotime.Duration(w.net.Now()), w.net.Count.Sent, longBytes/d.mtu.Bytes())
 			})
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	bthSelective = 1 << 6
 	bthOvertakes = 1 << 5
 	bthUnawaited = 1 << 4
+	bthAllRETH   = 1 << 3
 )
 
 // DestQPOffset is the offset of the 24 bits of BTH.DestQP in a UDP payload, for
@@ -53,7 +54,11 @@ type BTH struct {
 	// Unawaited is one of requests with AckReq: the requester's application waits for no completion
 	// by the acknowledgement, which may come behind the peer's answer.
 	Unawaited bool
-	PSN       ib.PSN
+	// AllRETH is one of the Middle and Last packets of a WRITE: they have a RETH, as the First
+	// has, and so its length. It tells the place of their bytes, and how many are left. In a
+	// response it says that the responder reads such packets.
+	AllRETH bool
+	PSN     ib.PSN
 }
 
 // ParseBTH reads a BTH from the front of b.
@@ -81,6 +86,7 @@ func (h *BTH) decode(b []byte) {
 	h.Selective = b[8]&bthSelective != 0
 	h.Overtakes = b[8]&bthOvertakes != 0
 	h.Unawaited = b[8]&bthUnawaited != 0
+	h.AllRETH = b[8]&bthAllRETH != 0
 	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
 }
 
@@ -110,6 +116,9 @@ func (h BTH) Append(b []byte) []byte {
 	}
 	if h.Unawaited {
 		ack |= bthUnawaited
+	}
+	if h.AllRETH {
+		ack |= bthAllRETH
 	}
 	return append(b,
 		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8),

@@ -24,6 +24,10 @@ func FuzzPacket(f *testing.F) {
 		p := roce.Packet{BTH: roce.BTH{Opcode: roce.Opcode(o)}}
 		f.Add(append(p.Append(nil), 1, 2, 3, 4))
 	}
+	for _, o := range []roce.Opcode{roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLast} {
+		p := roce.Packet{BTH: roce.BTH{Opcode: o, AllRETH: true}, Payload: []byte{1, 2, 3}}
+		f.Add(append(p.Append(nil), 1, 2, 3, 4))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p roce.Packet
 		if p.Parse(b) != roce.WellFormed {
@@ -32,7 +36,7 @@ func FuzzPacket(f *testing.F) {
 		want := bytes.Clone(b[:len(b)-roce.ICRCBytes])
 		extended := want[roce.BTHBytes:p.Info.HeaderBytes]
 		want[4] &= 0xc0
-		want[8] &= 0xf0
+		want[8] &= 0xf8
 		if p.Info.HasXRCETH {
 			extended[0] = 0
 			extended = extended[roce.XRCETHBytes:]

@@ -22,9 +22,9 @@ func TestHeaders(t *testing.T) {
 			func(b []byte) (any, []byte, []byte, bool) { v, r, ok := ParseBTH(b); return v, v.Append(nil), r, ok },
 			BTH{Opcode: RCRDMAWriteOnly, Solicited: true, MigReq: true, Pad: 3, TVer: 1, PKey: 0x8123, FECN: true, BECN: true,
 				DestQP: 0xabcdef, AckReq: true, PSN: 0x123456}},
-		{"BTH, Verbena's bits", "0c" + "00" + "ffff" + "00" + "000011" + "70" + "000001",
+		{"BTH, Verbena's bits", "0c" + "00" + "ffff" + "00" + "000011" + "78" + "000001",
 			func(b []byte) (any, []byte, []byte, bool) { v, r, ok := ParseBTH(b); return v, v.Append(nil), r, ok },
-			BTH{Opcode: RCRDMAReadRequest, PKey: 0xffff, DestQP: 0x11, Selective: true, Overtakes: true, Unawaited: true, PSN: 1}},
+			BTH{Opcode: RCRDMAReadRequest, PKey: 0xffff, DestQP: 0x11, Selective: true, Overtakes: true, Unawaited: true, AllRETH: true, PSN: 1}},
 		{"BTH, no bits", "04" + "00" + "ffff" + "00" + "000011" + "00" + "ffffff",
 			func(b []byte) (any, []byte, []byte, bool) { v, r, ok := ParseBTH(b); return v, v.Append(nil), r, ok },
 			BTH{Opcode: RCSendOnly, PKey: 0xffff, DestQP: 0x11, PSN: 0xffffff}},
@@ -85,7 +85,7 @@ func TestHeaders(t *testing.T) {
 
 // TestReservedBits holds that reserved bits are not read and not sent.
 func TestReservedBits(t *testing.T) {
-	b := unhex(t, "04"+"00"+"ffff"+"3f"+"000011"+"0f"+"000001")
+	b := unhex(t, "04"+"00"+"ffff"+"3f"+"000011"+"07"+"000001")
 	h, _, _ := ParseBTH(b)
 	if want := (BTH{Opcode: RCSendOnly, PKey: 0xffff, DestQP: 0x11, PSN: 1}); h != want {
 		t.Errorf("BTH %+v", h)

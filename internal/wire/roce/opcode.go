@@ -151,6 +151,25 @@ const (
 // has a row whose Valid is false and whose Service is still told by its bits.
 func (o Opcode) Info() *OpInfo { return &opcodes[o] }
 
+// Row returns the row of h's opcode, or of the same packet with a RETH: see AllRETH.
+func (h *BTH) Row() *OpInfo {
+	if h.AllRETH {
+		switch h.Opcode {
+		case RCRDMAWriteMiddle:
+			return &middleWithRETH
+		case RCRDMAWriteLast:
+			return &lastWithRETH
+		}
+	}
+	return h.Opcode.Info()
+}
+
+// Rows of packets with AllRETH.
+var (
+	middleWithRETH = row(OpRDMAWrite, "RC RDMA Write Middle", middle|payload|reth)
+	lastWithRETH   = row(OpRDMAWrite, "RC RDMA Write Last", last|payload|reth)
+)
+
 // String returns the words Wireshark uses.
 func (o Opcode) String() string { return opcodes[o].Name }
 

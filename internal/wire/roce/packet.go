@@ -43,7 +43,7 @@ func (p *Packet) Parse(b []byte) Malformed {
 		return BadLength
 	}
 	p.BTH.decode(b)
-	p.Info = p.Opcode.Info()
+	p.Info = p.Row()
 	end := len(b) - ICRCBytes
 	p.ICRC = binary.LittleEndian.Uint32(b[end:])
 	if p.TVer != 0 {
@@ -106,10 +106,10 @@ func (p *Packet) parseExtended(b []byte) {
 }
 
 // Append appends the packet without its ICRC: BTH, the extended headers of its
-// opcode, Payload and pad. Info and Pad are not read: the opcode and the
+// Row, Payload and pad. Info and Pad are not read: the BTH and the
 // payload's length say them. Pseudo.Seal appends the ICRC.
 func (p *Packet) Append(b []byte) []byte {
-	h, i := p.BTH, p.Opcode.Info()
+	h, i := p.BTH, p.Row()
 	h.Pad = PadBytes(len(p.Payload))
 	b = h.Append(b)
 	if i.HasXRCETH {
