@@ -78,17 +78,6 @@ func SumEach(sums []uint32, p []byte, update func(uint32, []byte) uint32) (ok bo
 	return true
 }
 
-// CopyEach copies the pieces of n bytes that p has to dst, where one begins every so many bytes. It
-// returns false, after some of them, if p has gone.
-func CopyEach(dst []byte, every int, p []byte, n int) (ok bool) {
-	defer caught(debug.SetPanicOnFault(true), &ok)
-	for at := 0; len(p) >= n; at += every {
-		copy(dst[at:at+n], p[:n])
-		p = p[n:]
-	}
-	return true
-}
-
 func compareSwap(p *uint64, cmp, swap uint64) (orig uint64, ok bool) {
 	defer caught(debug.SetPanicOnFault(true), &ok)
 	for {

@@ -10,15 +10,16 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// A run is several datagrams of one message, which differ in their PSNs and payload. Most of a long
-// message's are in runs: their memory is looked up once. Their payload is copied where that of a
-// single datagram is.
+// A run is several datagrams of one message, which differ in their PSNs, RETHs and payload. Most of
+// a long message's are in runs: their memory is looked up once.
 
-// RunRoom returns how many datagrams of a run fit, each of size UDP payload bytes, with a payload
-// that is a multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in
+// RunRoom returns how many datagrams of a run fit, each with so many bytes of headers and of
+// payload, a multiple of four. It is 0 where Run does not apply. It is 0 too after two refusals in
 // this turn: the first may be at the end of a piece of memory.
-func (b *Burst) RunRoom(path *Path, dst ib.QPN, size int) int {
-	if b.plain || len(b.held) == cap(b.held) || b.Full() || b.turn.noRuns > 1 ||
+func (b *Burst) RunRoom(path *Path, dst ib.QPN, headers, payload int) int {
+	size := headers + payload + wire.ICRCBytes
+	if b.plain || payload <= copyBelow || len(b.held) == cap(b.held) || b.Full() ||
+		b.turn.noRuns > 1 ||
 		b.n > 0 && (b.Len() == 0 || size != b.segBytes || b.turn.path != path ||
 			b.turn.dst != dst) {
 		return 0
@@ -38,93 +39,42 @@ func (b *Burst) Run(path *Path, bth wire.BTH, reth wire.RETH, s mem.Span, payloa
 		return 0
 	}
 	data = data[:n*payload]
-	h := runHeaders{bth, reth, uint32(payload)}
-	size := bth.Row().HeaderBytes + payload + wire.ICRCBytes
-	ok := false
-	if payload <= copyBelow {
-		ok = b.copyRun(path, h, data, size, n)
-	} else {
-		ok = b.pointRun(path, h, data, size, n)
-	}
-	if !ok {
-		b.turn.noRuns++
-		return 0
-	}
-	if b.n == 0 {
-		b.path, b.segBytes = path, size
-	}
-	b.turn.path, b.turn.dst = path, bth.DestQP
-	if payload <= copyBelow {
-		s.Release()
-	} else {
-		b.held = append(b.held, s)
-	}
-	b.start = len(b.arena)
-	b.n += n
-	b.bytes += n * size
-	b.turn.packets += n
-	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
-	return n
-}
-
-// runHeaders are those of a run's next datagram.
-type runHeaders struct {
-	bth     wire.BTH
-	reth    wire.RETH
-	payload uint32
-}
-
-// next appends the headers to p, and moves on.
-func (h *runHeaders) next(p []byte) []byte {
-	p = h.bth.Append(p)
-	h.bth.PSN = h.bth.PSN.Add(1)
-	if h.bth.AllRETH {
-		p = h.reth.Append(p)
-		h.reth.VA += uint64(h.payload)
-		h.reth.DMALen -= h.payload
-	}
-	return p
-}
-
-// copyRun adds the n datagrams of Run by value.
-func (b *Burst) copyRun(path *Path, h runHeaders, data []byte, size, n int) bool {
-	payload := int(h.payload)
-	at, head := len(b.arena), size-payload-wire.ICRCBytes
-	run := b.arena[at : at+n*size]
-	if !mem.CopyEach(run[head:], size, data, payload) {
-		return false
-	}
-	for i := range n {
-		p := run[i*size : (i+1)*size]
-		h.next(p[:0])
-		sum := wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), p[:size-wire.ICRCBytes])
-		wire.AppendICRC(p[:size-wire.ICRCBytes], sum)
-	}
-	b.arena = b.arena[:at+n*size]
-	return true
-}
-
-// pointRun adds them by reference.
-func (b *Burst) pointRun(path *Path, h runHeaders, data []byte, size, n int) bool {
-	payload := int(h.payload)
-	arena, sums, head := b.arena, b.sums[:n], size-payload-wire.ICRCBytes
+	headers := bth.Row().HeaderBytes
+	size := headers + payload + wire.ICRCBytes
+	arena, sums, psn := b.arena, b.sums[:n], bth.PSN
 	for i := range sums {
 		at := len(arena)
-		arena = h.next(arena)
+		bth.PSN = psn.Add(uint32(i))
+		arena = bth.Append(arena)
+		if bth.AllRETH {
+			arena = reth.Append(arena)
+			reth.VA += uint64(payload)
+			reth.DMALen -= uint32(payload)
+		}
 		sums[i] = wire.UpdateBTH(path.Pseudo.Start(size, uint16(b.n+i)), arena[at:])
 		arena = append(arena, make([]byte, wire.ICRCBytes)...)
 	}
 	if !mem.SumEach(sums, data, wire.Update) {
-		return false
+		b.turn.noRuns++
+		return 0
 	}
 	at := len(b.arena)
 	for i, sum := range sums {
-		at += head
+		at += headers
 		b.iov = append(b.iov, arena[b.mark:at], data[i*payload:(i+1)*payload])
 		b.mark = at
 		binary.LittleEndian.PutUint32(arena[at:], wire.Finish(sum))
 		at += wire.ICRCBytes
 	}
-	b.arena = arena
-	return true
+	if b.n == 0 {
+		b.path, b.segBytes = path, size
+	}
+	b.turn.path, b.turn.dst = path, bth.DestQP
+	b.held = append(b.held, s)
+	b.arena, b.start = arena, len(arena)
+	b.n += n
+	b.bytes += n * size
+	b.turn.packets += n
+	b.turn.longest = max(b.turn.longest, b.bytes-b.turn.message)
+	return n
 }

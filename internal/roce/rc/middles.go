@@ -18,7 +18,7 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, false, false)
 	h := q.BTH(op, r.next)
 	h.Selective, h.AllRETH = true, q.allRETH(op, w, b)
-	n := q.middles(w, b, h.Row().HeaderBytes+q.MTU+wire.ICRCBytes)
+	n := q.middles(w, b, h.Row().HeaderBytes)
 	if n = r.loss.Room(now, q.MTU, n); n < 2 {
 		return
 	}
@@ -40,15 +40,15 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 }
 
 // middles returns how many packets from the middle of w may go now, from one entry of its list.
-// These were never sent, and ask for no acknowledgement. Each datagram has size bytes.
-func (q *QP) middles(w *queue.SendWQE, b *roce.Burst, size int) int {
+// These were never sent, and ask for no acknowledgement. Each has so many bytes of headers.
+func (q *QP) middles(w *queue.SendWQE, b *roce.Burst, headers int) int {
 	r := &q.req
 	if r.off == 0 || r.next != r.max || r.filling || r.probing || q.base != 0 ||
 		w.Flags&ib.SendInline != 0 || w.Opcode != ib.WRRDMAWrite && !consumesRecv(w.Opcode) ||
 		q.Rate.Limited() || r.loss.missed(r.next) {
 		return 0
 	}
-	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, size),
+	n := min(int(w.Length-r.off-1)/q.MTU, b.RunRoom(q.Path, q.Attr.DestQPN, headers, q.MTU),
 		q.windowPackets()-1-r.outstanding(), q.spanPackets()-int(r.next.Diff(r.una)))
 	if !q.endsSoon(w, 1) {
 		n = min(n, q.ackEvery()-1-r.sinceAckReq)
