@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"verbena/internal/testkit/netns"
 )
 
 // output runs testdata/name.c with our libraries and returns its output.
@@ -37,4 +39,15 @@ func outputOf(t *testing.T, program string, env []string, args ...string) (strin
 		t.Fatalf("%s: %v\n%s%s", program, err, out.Bytes(), complaints.Bytes())
 	}
 	return out.String(), complaints.String()
+}
+
+// ownNamespace reports whether this process has a network namespace of its own, and takes its
+// loopback interface up. Elsewhere the test is done in one: no other process has the port there.
+func ownNamespace(t *testing.T) bool {
+	t.Helper()
+	n := netns.New(t)
+	if n != nil {
+		n.Up("lo")
+	}
+	return n != nil
 }
