@@ -181,6 +181,18 @@ func sharedTarget(t *testing.T, f *os.File, size int) (here *station, from *end,
 	return here, from, to
 }
 
+// boxWithMail is sharedTarget beside a process that has got the initiator's first message.
+func boxWithMail(t *testing.T, f *os.File) (here *station, from *end, to *verbs.QP, b *box) {
+	t.Helper()
+	here, from, to = sharedTarget(t, f, 4096)
+	b = startBox(t, f.Name())
+	b.recv(1, 0, 64)
+	from.sendTo(b.srq, 1, 0, 64)
+	from.one()
+	b.want(1, ib.WCRecv, 64, to.QPN(), 0, crc32.ChecksumIEEE(from.buf[:64]))
+	return here, from, to, b
+}
+
 // TestXRCDomainOfTwoProcesses sends messages to shared receive queues of this process and of two
 // others, by one target of this process, in turns.
 func TestXRCDomainOfTwoProcesses(t *testing.T) {
@@ -350,12 +362,7 @@ func TestXRCOtherProcessRefuses(t *testing.T) {
 // TestXRCOtherProcessKilled: the message that it has not acknowledged fails, and so do later ones.
 func TestXRCOtherProcessKilled(t *testing.T) {
 	f := domainFile(t)
-	here, from, to := sharedTarget(t, f, 4096)
-	b := startBox(t, f.Name())
-	b.recv(1, 0, 64)
-	from.sendTo(b.srq, 1, 0, 64)
-	from.one()
-	b.want(1, ib.WCRecv, 64, to.QPN(), 0, crc32.ChecksumIEEE(from.buf[:64]))
+	here, from, to, b := boxWithMail(t, f)
 	from.sendTo(b.srq, 2, 0, 64) // waits for a receive
 	here.post(5, 0, 64)
 	from.sendTo(here.srq.Num(), 3, 0, 64)
@@ -412,12 +419,7 @@ func TestXRCFileFlags(t *testing.T) {
 func TestXRCOtherProcessLeaves(t *testing.T) {
 	for _, how := range []string{"leave", "close"} {
 		f := domainFile(t)
-		here, from, to := sharedTarget(t, f, 4096)
-		b := startBox(t, f.Name())
-		b.recv(1, 0, 64)
-		from.sendTo(b.srq, 1, 0, 64)
-		from.one()
-		b.want(1, ib.WCRecv, 64, to.QPN(), 0, crc32.ChecksumIEEE(from.buf[:64]))
+		here, from, to, b := boxWithMail(t, f)
 		b.do(how, 0, 0, 0)
 		from.sendTo(b.srq, 2, 0, 64)
 		wantStatus(t, from.poll(1)[0].Status, ib.WCRemAccessErr)

@@ -37,7 +37,7 @@ func TestTagRandom(t *testing.T) {
 		m.poll()
 		m.sync()
 		if n, enabled := m.matcher.tags.Len(); n != len(m.left) || n != enabled {
-			t.Fatalf("seed %d: %d tags, of which %d match; want %d", seed, n, enabled, len(m.left))
+			t.Fatalf("seed %d: %d tags, and %d that match; want %d of both", seed, n, enabled, len(m.left))
 		}
 	}
 	if seen[ib.WCTMRecv] < 100 || seen[ib.WCTMNoTag] < 100 || seen[ib.WCRDMARead] < 20 || seen[ib.WCSend] < 20 {

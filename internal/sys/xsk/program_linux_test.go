@@ -82,13 +82,10 @@ func seal(p []byte) {
 // The program leaves to the kernel every frame that no process's ring is for. The interface stays
 // an ordinary one.
 func TestProgramPassesAllElse(t *testing.T) {
-	_, a, b := wire(t, 1500)
+	a, b, s, ours := receiving(t)
 	if a == nil {
 		return
 	}
-	const slot = 5
-	s := b.open(slot)
-	ours := uint32(slot<<portshare.SlotShift | 9)
 	other, err := udp.Listen(v4b, 4790, udp.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -192,13 +189,10 @@ func TestProgramPassesAllElse(t *testing.T) {
 // Frames that pass the program with lengths or a checksum that are wrong are counted and go no
 // further.
 func TestHostileFrames(t *testing.T) {
-	_, a, b := wire(t, 1500)
+	a, b, s, ours := receiving(t)
 	if a == nil {
 		return
 	}
-	const slot = 5
-	s := b.open(slot)
-	ours := uint32(slot<<portshare.SlotShift | 9)
 	put := rawSocket(t, a)
 	bad := uint64(0)
 	from := func(a string) func(p []byte) {

@@ -181,3 +181,14 @@ func read(t *testing.T, q *xsk.Queue) udp.Message {
 	t.Fatal("no message came")
 	return udp.Message{}
 }
+
+// receiving has two ends on a wire, with a ring of slot 5 at b, and returns a queue pair of that
+// slot. The ends are nil where the test is done elsewhere.
+func receiving(t *testing.T) (a, b *end, s *xsk.Socket, ours uint32) {
+	t.Helper()
+	if _, a, b = wire(t, 1500); a == nil {
+		return nil, nil, nil, 0
+	}
+	const slot = 5
+	return a, b, b.open(slot), slot<<portshare.SlotShift | 9
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
-	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/xdp"
 	"verbena/internal/testkit/netns"
 )
@@ -43,13 +42,10 @@ func pushTags(t *testing.T, e *end, vlan int32) (end func()) {
 
 // A frame of a VLAN goes to no ring either where its tag is not in the frame any more.
 func TestTagsBesideFrames(t *testing.T) {
-	_, a, b := wire(t, 1500)
+	a, b, s, ours := receiving(t)
 	if a == nil {
 		return
 	}
-	const slot = 5
-	s := b.open(slot)
-	ours := uint32(slot<<portshare.SlotShift | 9)
 	put := rawSocket(t, a)
 	want := func(mark byte) {
 		t.Helper()

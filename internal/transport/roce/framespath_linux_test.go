@@ -98,6 +98,18 @@ func up(n *netns.Network, name string, far *netns.Network, other string) {
 	n.Up(name)
 }
 
+// wired has two hosts at the ends of a wire, and queue pairs that frames carry messages of. It
+// returns nil where the test is done elsewhere.
+func wired(t *testing.T, timeout, retries uint8) (a *apart, near, far *endpoint) {
+	t.Helper()
+	if a = newApart(t, "10.9.0.1/24", "10.9.0.2/24", 1500, (*apart).wire); a == nil {
+		return nil, nil, nil
+	}
+	near, far = a.couple(ib.MTU1024, timeout, retries)
+	a.byFrames(near, far, 1000)
+	return a, near, far
+}
+
 // couple connects two queue pairs.
 func (a *apart) couple(mtu ib.MTU, timeout, retries uint8) (near, far *endpoint) {
 	a.t.Helper()
@@ -128,12 +140,10 @@ func (a *apart) byFrames(near, far *endpoint, bytes int) {
 // A neighbour changes its Ethernet address, and says so, while a queue pair works. The queue pair's
 // time-outs are the usual ones.
 func TestNeighbourChangesByFrames(t *testing.T) {
-	a := newApart(t, "10.9.0.1/24", "10.9.0.2/24", 1500, (*apart).wire)
+	a, near, far := wired(t, 14, 7)
 	if a == nil {
 		return
 	}
-	near, far := a.couple(ib.MTU1024, 14, 7)
-	a.byFrames(near, far, 1000)
 	for _, mac := range []string{"02:00:00:00:00:09", "02:00:00:00:00:0a"} {
 		a.far.SetMAC("xb", mac)
 		for i := range 20 {
@@ -152,12 +162,10 @@ func TestNeighbourChangesByFrames(t *testing.T) {
 
 // A neighbour goes, and one that has its IP address comes, with another Ethernet address.
 func TestNeighbourGoesAndComesByFrames(t *testing.T) {
-	a := newApart(t, "10.9.0.1/24", "10.9.0.2/24", 1500, (*apart).wire)
+	a, near, far := wired(t, 19, 7)
 	if a == nil {
 		return
 	}
-	near, far := a.couple(ib.MTU1024, 19, 7)
-	a.byFrames(near, far, 1000)
 	a.far.Remove("xb", a.otherAddr)
 	a.far.SetMAC("xb", "02:00:00:00:00:0b")
 	a.check(a.net.NeighDel(&netlink.Neigh{LinkIndex: a.iface.Index, IP: net.ParseIP("10.9.0.2")}))
@@ -175,12 +183,10 @@ func TestNeighbourGoesAndComesByFrames(t *testing.T) {
 
 // On a virtual pair bursts go by sockets, and all else by frames. All packets come in order.
 func TestBurstsComeInOrderByFrames(t *testing.T) {
-	a := newApart(t, "10.9.0.1/24", "10.9.0.2/24", 1500, (*apart).wire)
+	a, near, far := wired(t, 14, 7)
 	if a == nil {
 		return
 	}
-	near, far := a.couple(ib.MTU1024, 14, 7)
-	a.byFrames(near, far, 1000)
 	before := framesOf(a.near, frameEnd{iface: a.iface})
 	for i := range 200 {
 		rig.Transfer(t, near, far, []int{8, 3000, 20_000, 100_000}[i%4], byte(i))
@@ -265,12 +271,10 @@ func TestNarrowPathByFrames(t *testing.T) {
 // Where no process has the port any more the network says so. A queue pair goes on until its
 // retries are spent, as an adapter's does: the process may be about to come back.
 func TestUnreachablePortByFrames(t *testing.T) {
-	a := newApart(t, "10.9.0.1/24", "10.9.0.2/24", 1500, (*apart).wire)
+	a, near, _ := wired(t, 10, 3)
 	if a == nil {
 		return
 	}
-	near, far := a.couple(ib.MTU1024, 10, 3)
-	a.byFrames(near, far, 1000)
 	a.other.Eng.Close()
 	before := framesOf(a.near, frameEnd{iface: a.iface})
 	for range 2 {

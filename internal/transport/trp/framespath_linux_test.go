@@ -100,6 +100,18 @@ const (
 // victimHello is the first word of a victim.
 type victimHello struct{ Sent, Received uint64 }
 
+// acquainted connects a queue pair of this namespace with one of the other.
+func acquainted(t *testing.T, far *netns.Network, dir string) (here, there *node, at netip.AddrPort, requests chan *Request, a, b *trpEnd) {
+	t.Helper()
+	here = framedNode(t, dir)
+	there, at, requests = farNode(t, far)
+	a = trpEndpoint(here, trpBytes)
+	a.dial(nearAddr, at, "hello")
+	b = meet(t, there, far, requests)
+	a.wantLink(trp.EventEstablished, 0)
+	return here, there, at, requests, a, b
+}
+
 // Processes are killed in the middle of messages by frames, again and again. ICMP tells their
 // peers, the next one has frames, and a queue pair of another process works on by frames of the
 // same pool.
@@ -112,12 +124,7 @@ func TestTRPProcessWithFramesIsKilled(t *testing.T) {
 	if far == nil {
 		return
 	}
-	here := framedNode(t, dir)
-	there, at, requests := farNode(t, far)
-	a := trpEndpoint(here, trpBytes)
-	a.dial(nearAddr, at, "hello")
-	b := meet(t, there, far, requests)
-	a.wantLink(trp.EventEstablished, 0)
+	here, there, at, requests, a, b := acquainted(t, far, dir)
 	var dead []*trpEnd
 	for i := range trpVictims {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestTRPProcessWithFramesIsKilled$")
@@ -187,12 +194,7 @@ func TestTRPRefusedByFrames(t *testing.T) {
 	if far == nil {
 		return
 	}
-	here := framedNode(t, dir)
-	there, at, requests := farNode(t, far)
-	a := trpEndpoint(here, trpBytes)
-	a.dial(nearAddr, at, "hello")
-	b := meet(t, there, far, requests)
-	a.wantLink(trp.EventEstablished, 0)
+	here, _, _, _, a, b := acquainted(t, far, dir)
 	rig.Until(t, "frames carry a message", func() bool {
 		before := framesOf(here)
 		rig.Transfer(t, a.endpoint, b.endpoint, 4096, 1)
