@@ -43,8 +43,9 @@ func (p Probe) NewOut(tx *shmring.Producer) *Out {
 	return &Out{rings: p.rings, slot: p.rings.self.Slot, tx: tx, sent: new(atomic.Uint64)}
 }
 
-// Alive reports whether the reader of a ring is there.
-func (p Probe) Alive(o *Out) bool { return o.await(0) }
+// Alive reports whether a ring is written: its reader took it, and is not known to have gone. What
+// is written between the end of a reader and that knowledge is lost.
+func (p Probe) Alive(o *Out) bool { return o.accepted() }
 
 // Write writes any bytes to a ring.
 func (p Probe) Write(o *Out, b []byte) { p.WriteEntry(o, b, false) }
