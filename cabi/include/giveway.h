@@ -39,7 +39,8 @@ enum {
 	/*
 	 * A longer yield went to a thread that computes, not to some that poll. Linux's
 	 * slices end at a tick after 1.4 ms on two processors, and after 2.8 on eight. Where
-	 * several processes send to this one, all of them may poll: then for each of them.
+	 * several processes send to this one, all of them may poll: then for each of them, up to
+	 * the time of the naps that follow.
 	 */
 	VB_SLICE_NS = 1500000,
 	/* about 4 ms of naps, before a yield tests whether that thread is still there */
@@ -118,10 +119,18 @@ static inline uint64_t vb_naps_ns(unsigned naps)
 	return naps < VB_LAST_NS / VB_NAP_NS ? (uint64_t)naps * VB_NAP_NS : VB_LAST_NS;
 }
 
+/* Returns the time from which a yield went to a thread that computes. */
+static inline uint64_t vb_slice_ns(unsigned senders)
+{
+	uint64_t turns = (uint64_t)VB_SLICE_NS * (senders ? senders : 1);
+
+	return turns < vb_naps_ns(VB_FIRST_NAPS) ? turns : vb_naps_ns(VB_FIRST_NAPS);
+}
+
 /* Notes a yield that took so long and ended now. */
 static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64_t took)
 {
-	unsigned term = VB_GET(g->term), senders = VB_GET(g->senders);
+	unsigned term = VB_GET(g->term);
 
 	if (took < VB_TAKEN_NS) {
 		VB_SET(g->taken, 0);
@@ -133,7 +142,7 @@ static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64
 	}
 	VB_SET(g->shared, 1);
 	VB_SET(g->untaken, 0);
-	if (took >= (uint64_t)VB_SLICE_NS * (senders ? senders : 1)) {
+	if (took >= vb_slice_ns(VB_GET(g->senders))) {
 		term = !term ? VB_FIRST_NAPS : term < VB_LAST_NAPS ? 2 * term : VB_LAST_NAPS;
 		VB_SET(g->naps, term);
 		VB_SET(g->term, term);

@@ -181,7 +181,7 @@ func (g *background) leaveToPollers(now monotime.Time) {
 }
 
 // leaveToReaders leaves the inputs to threads that sleep, wake up and read. In a process that waits
-// for cores it does so for longer, and takes no core from a thread at the end. A thread that
+// for cores it does so for longer. At the end it takes the core from no thread. A thread that
 // computes would lose the rest of its slice and so come again sooner, between two messages.
 func (g *background) leaveToReaders(now monotime.Time) {
 	shortest := 2 * g.backoff
@@ -192,13 +192,9 @@ func (g *background) leaveToReaders(now monotime.Time) {
 			g.usage = usageAt(now)
 		}
 	}
-	if d > shortest {
-		runtime.LockOSThread()
-		cputime.Yielding(func() { g.sleepUntil(now, now.Add(d)) })
-		runtime.UnlockOSThread()
-	} else {
-		g.sleepUntil(now, now.Add(d))
-	}
+	runtime.LockOSThread()
+	cputime.Yielding(func() { g.sleepUntil(now, now.Add(d)) })
+	runtime.UnlockOSThread()
 	if looks {
 		last := g.usage
 		g.usage = usageAt(monotime.Now())

@@ -171,7 +171,7 @@ func TestModelFollowsTheCode(t *testing.T) {
 		{"background.go", "(g *background) run()", []string{"g.kicked.Swap(false)", "a.collects.Load()",
 			"if !kicked && attended {", "g.leaveToReaders(now)", "g.serve()", "g.wait(now, kicked)",
 			"watched := !kicked && a.asleep()", "g.leaveToSleepers()", "a.silence()", "g.read()", "g.absent = watched && k > 0"}},
-		{"background.go", "(g *background) leaveToReaders(", []string{"g.sleepUntil(", "g.sleepUntil("}},
+		{"background.go", "(g *background) leaveToReaders(", []string{"g.sleepUntil("}},
 		{"background.go", "(g *background) leaveToSleepers()", []string{"g.sleepUntil(",
 			"collects.Load() != g.collected || !g.readable()"}},
 		{"background.go", "(g *background) wait(", []string{"arrival.waiters.Load()", "g.listen(!deep)",
