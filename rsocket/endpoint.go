@@ -4,6 +4,8 @@ package rsocket
 
 import (
 	"verbena/ib"
+	"verbena/internal/core"
+	"verbena/internal/mem"
 	"verbena/internal/rstream"
 	wire "verbena/internal/wire/rsocket"
 	"verbena/rdmacm"
@@ -57,6 +59,7 @@ func (c *Conn) options() *rdmacm.Options {
 func (c *Conn) prepare(cm *rdmacm.Conn) (d wire.ConnData, err error) {
 	receives := c.stream.Receives()
 	c.qp, c.cq = cm.QP(), cm.RecvCQ
+	(*core.QP)(c.qp).Beside(mem.LinesOf(c))
 	c.sbuf = make([]byte, bufferSize)
 	written := make([]byte, bufferSize+rstream.TableSize+receives*wire.MessageSize)
 	c.rbuf, written = written[:bufferSize], written[:cap(written)]

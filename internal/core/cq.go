@@ -12,6 +12,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/mem"
 	"verbena/internal/queue"
 )
 
@@ -273,7 +274,22 @@ func (q *CQ) LogNotify(err error) { q.ctx.LogQuery("ibv_req_notify_cq", err) }
 
 // Gather has the queue's Lane be that of all queues for which goroutines wait: their answers leave
 // together. It is to be called before the queue has a queue pair.
-func (q *CQ) Gather() { q.lane.Store(q.ctx.eng.WaitLane()) }
+func (q *CQ) Gather() {
+	q.lane.Store(q.ctx.eng.WaitLane())
+	q.ownChannel() // for beside; a failure returns in Await
+}
+
+// beside adds what a completion goes through to the objects that a connection preloads.
+func (q *CQ) beside(c *engine.Conn) {
+	c.Near.Beside(mem.LinesOf(q))
+	for _, l := range q.ring.Lines() {
+		c.Near.Beside(l)
+	}
+	if ch := q.events(); ch != nil {
+		c.Near.Beside(mem.LinesOf(ch))
+		c.Near.Beside(mem.LinesOfChan(ch.ready))
+	}
+}
 
 // Take is Poll of the completions that are there already: it does not read the network. It is for
 // a goroutine that goes on to Await.

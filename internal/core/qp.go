@@ -578,3 +578,7 @@ func (q *QP) destroy() bool {
 	}
 	return true
 }
+
+// Beside adds an object of the application's to those that are preloaded for the queue pair's
+// packets: see engine.Conn.
+func (q *QP) Beside(l mem.Lines) { q.conn.Near.Beside(l) }

@@ -11,6 +11,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/internal/mem"
 	"verbena/internal/queue"
 	"verbena/internal/steer"
 	"verbena/internal/transport/raw"
@@ -84,6 +85,10 @@ func (p *PD) newQP(attr *QPInitAttr) (*QP, error) {
 	}
 	if err := q.enlist(); err != nil {
 		return nil, err
+	}
+	q.conn.Near.Beside(mem.LinesOf(q))
+	if cq := attr.RecvCQ; cq != nil {
+		cq.beside(q.conn)
 	}
 	return q, nil
 }

@@ -41,6 +41,8 @@ type Conn struct {
 	short   *queue.Short
 	answers answers
 
+	Near Near // may be used without a lock
+
 	alarm Alarm
 	cause atomic.Pointer[Cause] // of the last event
 }

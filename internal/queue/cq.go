@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"verbena/ib"
+	"verbena/internal/mem"
 )
 
 // armed selects the completions for which OnEvent is to be called.
@@ -153,6 +154,9 @@ func (q *CQ) PollTimed(dst []ib.WC, times []ib.WCTime) int {
 	q.pollMu.Unlock()
 	return int(n)
 }
+
+// Lines returns the memory of the queue without its slots.
+func (q *CQ) Lines() [2]mem.Lines { return [2]mem.Lines{mem.LinesOf(q), mem.LinesOf(q.ring)} }
 
 // Pushed counts the completions that were pushed so far, Polled those that are in the queue
 // no more: those of before are polled once Polled has come there.

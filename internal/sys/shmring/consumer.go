@@ -96,6 +96,25 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 	return true, nil
 }
 
+// Ahead stores the Data of the entries that Next will return first, and returns their number. It
+// ends before an entry that is no burst of connected queue pairs, or that the ring's end precedes.
+func (c *Consumer) Ahead(data [][]byte) int {
+	pos := c.next.Load().Load()
+	for i := range data {
+		off := int(pos % dataBytes)
+		w := word(c.data, off).Load()
+		length := uint32(w)
+		if length == 0 || length > MaxBytes || w != first(pos, length) ||
+			off+entryBytes(int(length)) > dataBytes ||
+			word(c.data, off+8).Load()&(questionBit|prefixedBit) != 0 {
+			return i
+		}
+		data[i] = c.data[off+headerBytes:][:length:length]
+		pos += uint64(entryBytes(int(length)))
+	}
+	return len(data)
+}
+
 // Asked reports whether there is a question to be answered. Any thread may ask.
 func (c *Consumer) Asked() bool { return c.unanswered.Load() }
 

@@ -11,6 +11,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/engine"
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/roce"
@@ -74,6 +75,10 @@ func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib
 	err := t.eng.NewConn(&c.Conn, c, o,
 		func(qpn ib.QPN) qp.Machine {
 			c.packets = makeMachine(qpn)
+			c.Near.Beside(mem.LinesOf(c))
+			if q, ok := c.packets.(*rc.QP); ok {
+				c.Near.Beside(mem.LinesOf(q))
+			}
 			c.acked, _ = c.packets.(roce.Acknowledged)
 			c.each, _ = c.packets.(roce.Datagrams)
 			return c.packets

@@ -95,12 +95,13 @@ func (t *Transport) hosts(dst netip.Addr) bool {
 
 // ringReader hands the packets of a ring to their connections, as Port does those of a socket.
 type ringReader struct {
-	roce *Transport
-	slot int            // of the process that writes
-	rcvd *atomic.Uint64 // packets
-	pkt  wire.Packet
-	meta roce.Meta
-	cur  *Conn // locked; its output is pumped when the next one comes
+	roce  *Transport
+	slot  int            // of the process that writes
+	rcvd  *atomic.Uint64 // packets
+	pkt   wire.Packet
+	meta  roce.Meta
+	cur   *Conn // locked; its output is pumped when the next one comes
+	ahead ahead
 
 	src, dst netip.Addr // of the datagrams of an entry
 }
@@ -115,6 +116,7 @@ func (r *ringReader) Burst(now monotime.Time, m *shmring.Message, mayDelayAck bo
 		r.roce.rings.Count.Refused.Add(1)
 		return
 	}
+	r.ahead.next()
 	for at := 0; at < len(m.Data); at += m.Segment {
 		end := min(at+m.Segment, len(m.Data))
 		r.cur = r.packet(now, m.Data[at:end:end], m, mayDelayAck, r.cur)
@@ -123,6 +125,7 @@ func (r *ringReader) Burst(now monotime.Time, m *shmring.Message, mayDelayAck bo
 
 // EndTurn implements shm.Reader.
 func (r *ringReader) EndTurn(now monotime.Time, mayDelayAck bool) {
+	r.ahead.forget()
 	if cur := r.cur; cur != nil {
 		r.cur = nil
 		cur.leaveRingUnlock(now, mayDelayAck)

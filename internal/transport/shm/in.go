@@ -11,6 +11,9 @@ import (
 	"verbena/internal/sys/shmring"
 )
 
+// MaxAhead bounds the bursts that a Reader knows of before they come: those of a turn.
+const MaxAhead = 16
+
 // In is the receive side of a ring.
 type In struct {
 	// immutable after Rings.add
@@ -26,6 +29,7 @@ type In struct {
 	rx          *shmring.Consumer // also the background goroutine's, which closes it
 	msg         shmring.Message   // the reader's argument: a local variable would be allocated
 	mayDelayAck bool
+	ahead       [MaxAhead][]byte
 	closed      bool
 }
 
@@ -49,6 +53,9 @@ func (r *In) TryPoll(mayDelayAck bool) int {
 func (r *In) read() (n int) {
 	m := &r.msg
 	var now monotime.Time
+	if n := r.rx.Ahead(r.ahead[:]); n > 1 {
+		r.reader.Ahead(r.ahead[:n])
+	}
 	for packets := 0; packets < policy.RingTurn; packets++ {
 		ok, err := r.rx.Next(m)
 		if err != nil {

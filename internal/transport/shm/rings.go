@@ -30,6 +30,10 @@ type Config struct {
 
 // A Reader handles the packets of a ring. Its methods are called by one thread at a time.
 type Reader interface {
+	// Ahead has the bursts that come next, at most MaxAhead, so that the reader can ask for the
+	// memory that they are about. They are without addresses. The process at the other end may
+	// write them meanwhile.
+	Ahead(bursts [][]byte)
 	// Burst handles a burst of packets. With mayDelayAck acknowledgements that can wait are
 	// left to Engine.Flush. The process at the other end may write m.Data meanwhile.
 	Burst(now monotime.Time, m *shmring.Message, mayDelayAck bool)

@@ -19,6 +19,7 @@ type noPackets struct{}
 
 func (noPackets) Burst(monotime.Time, *shmring.Message, bool) {}
 func (noPackets) EndTurn(monotime.Time, bool)                 {}
+func (noPackets) Ahead([][]byte)                              {}
 
 // component is an engine's only one.
 type component struct {

@@ -30,6 +30,11 @@ const (
 // socket filters that steer by queue pair.
 const DestQPOffset = 5
 
+// DestQPOf returns BTH.DestQP of a packet of BTHBytes at least.
+func DestQPOf(b []byte) ib.QPN {
+	return ib.QPN(binary.BigEndian.Uint32(b[DestQPOffset-1:]) & 0xffffff)
+}
+
 // BTH is the base transport header, first in every packet.
 //
 // Spec: IBTA vol. 1, 9.2 Base transport header.
@@ -81,7 +86,7 @@ func (h *BTH) decode(b []byte) {
 	h.PKey = ib.PKey(binary.BigEndian.Uint16(b[2:]))
 	h.FECN = b[4]&bthFECN != 0 // FECN (1) | BECN (1) | reserved (6)
 	h.BECN = b[4]&bthBECN != 0
-	h.DestQP = ib.QPN(binary.BigEndian.Uint32(b[4:]) & 0xffffff)
+	h.DestQP = DestQPOf(b)
 	h.AckReq = b[8]&bthAckReq != 0 // A (1) | reserved (7)
 	h.Selective = b[8]&bthSelective != 0
 	h.Overtakes = b[8]&bthOvertakes != 0
