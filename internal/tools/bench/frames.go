@@ -60,6 +60,10 @@ func framesAt(mtu int) []group {
 				if _, err := exec.LookPath(testpmd); err != nil {
 					return 0, fmt.Errorf("%w: %s is not installed", errLeftOut, testpmd)
 				}
+				if mtu > maxDPDK {
+					return 0, fmt.Errorf("%w: %s takes no packets of several frames", errLeftOut,
+						testpmd)
+				}
 				return w.on(ctx, r, ours)
 			},
 			raw: func(ctx context.Context, r *run) (float64, error) { return w.on(ctx, r, theirs) },
@@ -180,6 +184,10 @@ func frameClient(ctx context.Context, r *run, e ends, role string) (v float64, e
 
 // testpmd is DPDK's program that forwards frames.
 const testpmd = "dpdk-testpmd"
+
+// maxDPDK is the largest MTU of a veth pair at which its program can be attached: DPDK 22.11 does
+// not say that it takes packets of several frames.
+const maxDPDK = 3498
 
 // dpdkFrames has testpmd return each frame of rawbench.Frames, by DPDK's driver of AF_XDP. It needs
 // no huge pages. DPDK has no program that measures latency, so the other end is not DPDK's.
