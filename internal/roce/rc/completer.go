@@ -20,8 +20,11 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 		q.Count[roce.DroppedState]++
 		return
 	}
-	r.own = r.own || p.Selective || p.Info.Operation == wire.OpSelectiveAck
-	r.readsRETHs = r.readsRETHs || p.AllRETH
+	// A forged packet, or one of an earlier connection, tells nothing of this responder.
+	if p.PSN.Before(r.max) && !p.PSN.Before(r.una) {
+		r.own = r.own || p.Selective || p.Info.Operation == wire.OpSelectiveAck
+		r.readsRETHs = r.readsRETHs || p.AllRETH
+	}
 	if p.Info.HasAETH && p.AETH.Syndrome.Kind() == wire.KindNAK {
 		q.handleNAK(now, p)
 		return
