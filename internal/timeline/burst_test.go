@@ -81,3 +81,38 @@ func TestBurstIsBounded(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestRETHsInAllPackets: a WRITE whose Middle and Last packets have a RETH is one operation, and
+// the RETHs are no payload.
+func TestRETHsInAllPackets(t *testing.T) {
+	const mtu, total = 1024, 4*1024 - 100
+	packet := func(o roce.Opcode, i int, bytes int) roce.Packet {
+		at := uint64(i * mtu)
+		return roce.Packet{BTH: roce.BTH{Opcode: o, PSN: ib.NewPSN(uint32(i)), AllRETH: i > 0},
+			RETH:    roce.RETH{VA: 0x1000 + at, RKey: 7, DMALen: total - uint32(at)},
+			Payload: make([]byte, bytes)}
+	}
+	for _, joined := range []bool{false, true} {
+		c := talk.New(t)
+		list := []roce.Packet{packet(roce.RCRDMAWriteFirst, 0, mtu), packet(roce.RCRDMAWriteMiddle, 1, mtu),
+			packet(roce.RCRDMAWriteMiddle, 2, mtu), packet(roce.RCRDMAWriteLast, 3, mtu-100)}
+		if joined {
+			c.Burst(-1, list...)
+		} else {
+			for _, p := range list {
+				c.Packet(false, p)
+			}
+		}
+		c.Ack(3)
+		tl := read(t, c.Bytes())
+		if got := strings.Join(kinds(tl), " "); got != "sent sent sent sent ack" {
+			t.Errorf("joined %v: %s", joined, got)
+		}
+		if len(tl.Ops) != 1 || tl.Ops[0].Bytes != total || tl.Ops[0].Packets != 4 || tl.Ops[0].Status != Done {
+			t.Errorf("joined %v: %+v", joined, tl.Ops)
+		}
+		if p := tl.Packets.Payload; p[1] != mtu || p[3] != mtu-100 {
+			t.Errorf("joined %v: payloads %v", joined, p)
+		}
+	}
+}
