@@ -186,19 +186,19 @@ func (q *QP) pollResponses(b *roce.Burst) {
 				sent, v = q.sendReadResponse(o, b, nil)
 			}
 			if v != ib.VendorNone {
-				if o.dup {
-					// A peer that still waits for it gets a NAK. A copy that the network kept, of a
-					// READ long done, must not end the queue pair.
-					q.Count[roce.SentErrorNAK]++
-					*o = response{kind: respAck, psn: o.psn, syndrome: wire.NAKRemoteAccess,
-						msn: o.msn}
-					continue
-				}
-				q.Blame(v)
 				code, event := wire.NAKRemoteAccess, ib.EventQPAccessErr
 				if v == ib.VendorPeerGone {
 					code, event = wire.NAKRemoteOperational, ib.EventQPFatal
 				}
+				if o.dup {
+					// A peer that still waits for it gets a NAK. A copy that the network kept, of a
+					// READ long done, must not end the queue pair.
+					q.Count[roce.SentErrorNAK]++
+					q.away.sent = q.away.sent || o.away
+					*o = response{kind: respAck, psn: o.psn, syndrome: code, msn: o.msn}
+					continue
+				}
+				q.Blame(v)
 				q.failResponder(o.psn, code, event, done)
 				continue
 			}
@@ -260,7 +260,7 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst, away []byte) (sent boo
 	}
 	var s mem.Span
 	if n > 0 && away == nil {
-		pd, table, v := q.source(o)
+		pd, table, v := q.source(o.srq)
 		if v != ib.VendorNone {
 			return false, v
 		}

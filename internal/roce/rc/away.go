@@ -77,7 +77,7 @@ type away struct {
 	to      *awayPeer // the one that the request being handled is for; nil: this process
 	cur     *awayPeer // the one that has unanswered requests; nil without
 	stalled bool      // the request expected is kept until it can be carried out
-	sent    bool      // a response with data of another process has gone
+	sent    bool      // a response with data of another process has gone, or will not come
 	asked   fetch     // for the request expected
 	more    fetch     // for the oldest response
 	gap     bool      // requests are missing, and the requester was not told

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"verbena/ib"
+	"verbena/internal/mem"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
@@ -160,14 +161,15 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 		left = min(left, pieceBytes)
 	}
 	last := p.PSN.Add(q.Packets(left) - 1)
-	refused := false
-	if h.DMALen > 0 {
-		s, v := q.Mem.Remote(q.PD, q.QPN, h.RKey, h.VA, h.DMALen, ib.AccessRemoteRead)
-		refused = v != ib.VendorNone
-		if refused && !q.forOthers {
-			return nakAccess, v
-		}
+	pd, table, v := q.source(p.XRCETH.SRQ)
+	if v == ib.VendorNone && h.DMALen > 0 {
+		var s mem.Span
+		s, v = table.Remote(pd, q.QPN, h.RKey, h.VA, h.DMALen, ib.AccessRemoteRead)
 		s.Release()
+	}
+	refused := v != ib.VendorNone
+	if refused && !q.forOthers {
+		return nakAccess, v
 	}
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)

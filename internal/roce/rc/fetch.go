@@ -38,8 +38,7 @@ type fetch struct {
 	data []byte // that came and were not sent
 	orig uint64 // of an atomic
 	done bool
-	// The other process has refused the request.
-	refused bool
+	why  ib.VendorErr // why there is no answer, if there is none
 }
 
 // waits reports whether the answer is yet to come.
@@ -56,7 +55,13 @@ func (r *responder) owesAway() bool {
 }
 
 // isAway reports whether a queue is another process's.
-func (q *QP) isAway(n ib.SRQN) bool { return q.shared != nil && q.domain(n) == nil }
+func (q *QP) isAway(n ib.SRQN) bool {
+	if q.shared == nil || q.domain(n) != nil {
+		return false
+	}
+	_, ok := q.shared.others.Owner(n)
+	return ok
+}
 
 // ask carries out shared.packet, a request of another process's memory, if that process has
 // answered it. Else it asks for the answer.
@@ -131,9 +136,9 @@ func (q *QP) awayData(o *response) ([]byte, ib.VendorErr) {
 		return nil, ib.VendorPeerGone
 	}
 	if f := &a.more; f.done && f.peer == peer && f.at == o.psn && f.eth.VA == o.va {
-		if f.refused {
+		if v := f.why; v != ib.VendorNone {
 			*f = fetch{}
-			return nil, ib.VendorPD
+			return nil, v
 		}
 		if len(f.data) > 0 {
 			return f.data, ib.VendorNone
@@ -201,7 +206,7 @@ func (q *QP) fetchFor(o *response) bool {
 	case NoRoom:
 		return false
 	case NoWay:
-		next.done, next.refused = true, true
+		next.done, next.why = true, ib.VendorPeerGone
 	}
 	*f = next
 	return next.done
@@ -242,7 +247,7 @@ func (q *QP) takeData(peer *awayPeer, p *wire.Packet, n uint32) {
 // refuseFetch takes the refusal of a fetch.
 func (q *QP) refuseFetch(f *fetch, code wire.Syndrome) {
 	if f == &q.away.more {
-		f.done, f.refused = true, true
+		f.done, f.why = true, ib.VendorPD
 		return
 	}
 	*f = fetch{}

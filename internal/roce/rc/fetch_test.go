@@ -92,6 +92,7 @@ func TestXRCReadPassedOn(t *testing.T) {
 	data := script.Bytes(1500, 9)
 	x.piece(0, data)
 	x.wantResponse("the response", peerPSN, true, true, data)
+	x.fetch()
 	x.wantAnswer(t, "behind it", peerPSN+2, noCredits)
 	x.WantRecvWC("behind it", 1001, ib.WCSuccess)
 
@@ -317,5 +318,96 @@ func TestXRCTargetForOthers(t *testing.T) {
 	got := x.Packets()
 	if len(got) != pieceBytes/1024 || got[63].Opcode != wire.XRCRDMAReadResponseLast || got[63].PSN != peerPSN+66+63 {
 		t.Fatalf("%d packets of a piece", len(got))
+	}
+}
+
+// A request that waits for a response goes on where that ends in an error, too.
+func TestXRCGoesOnAfterARefusedCopy(t *testing.T) {
+	for why, how := range map[string]func(x *sharing){
+		"refused": func(x *sharing) { x.answers(1, wire.NAKRemoteAccess) },
+		"no way":  func(x *sharing) { x.their.says = rc.NoWay },
+	} {
+		x := reading(t, 10)
+		x.piece(0, script.Bytes(10, 1))
+		x.wantResponse("done", peerPSN, true, true, script.Bytes(10, 1))
+		x.fetch()
+		x.Recv(readOf(theirs, peerPSN, 10))
+		if why == "refused" {
+			x.fetch()
+			x.their.wantRead(t, "a copy", 1, 0x5000, 10)
+		}
+		x.Recv(send(theirs, peerPSN+1))
+		x.WantQuiet("the copy comes first")
+		how(x)
+		x.fetch()
+		x.fetch()
+		if why == "refused" {
+			x.wantAnswer(t, why, peerPSN, wire.NAKRemoteAccess)
+			x.their.wantPassed(t, "the SEND", 2)
+			x.answers(2, noCredits)
+			x.wantAnswer(t, "the SEND", peerPSN+1, noCredits)
+		} else {
+			x.wantAnswer(t, why, peerPSN, wire.NAKRemoteOperational)
+			x.wantAnswer(t, "the SEND", peerPSN+1, wire.NAKRemoteOperational)
+		}
+	}
+}
+
+// A copy of a READ of a queue of this process that is gone is no other process's.
+func TestXRCCopyOfAReadOfAQueueThatIsGone(t *testing.T) {
+	x := newSharing(t)
+	p := readOf(others, peerPSN, 10)
+	p.RETH.VA, p.RETH.RKey = 0x90000, x.mr.RKey()
+	x.Recv(p)
+	x.WantPacket("READ", wire.XRCRDMAReadResponseOnly, peerPSN)
+	delete(x.boxes, others)
+	x.Recv(p)
+	x.fetch()
+	x.wantAnswer(t, "again", peerPSN, wire.NAKRemoteAccess)
+	x.WantState("again", ib.QPRTS)
+}
+
+// A message that fails takes one receive, also where its refusal waits for a response.
+func TestXRCFailureBehindAReadTakesOneReceive(t *testing.T) {
+	const n = pieceBytes + 10
+	data := script.Bytes(n, 3)
+	x := reading(t, n)
+	x.piece(0, data[:pieceBytes])
+	x.wantResponse("a piece", peerPSN, true, false, data[:pieceBytes])
+	x.PostRecv(0, 5)
+	x.PostRecv(100, 5)
+	x.Recv(send(ours, peerPSN+65))
+	x.fetch()
+	x.their.wantRead(t, "the rest", 64, 0x5000+pieceBytes, 10)
+	x.piece(64, data[pieceBytes:])
+	x.wantResponse("the rest", peerPSN+64, false, true, data[pieceBytes:])
+	x.fetch()
+	x.wantAnswer(t, "the SEND is too long", peerPSN+65, wire.NAKInvalidRequest)
+	x.WantRecvWC("of the SEND", 1001, ib.WCLocLenErr)
+	x.WantNoWC("the other receive is left")
+}
+
+// The other target reads for a repeated response in the middle of a message, and of another queue.
+func TestXRCTargetForOthersReadsInAMessage(t *testing.T) {
+	x := newTargetOf(t, rc.NewXRCForOthers)
+	x.PostRecv(0, 2048)
+	x.Recv(forSRQ(ours, script.Request(wire.RCSendFirst, peerPSN, script.Bytes(1024, 2))))
+	p := forSRQ(others, script.Request(wire.RCRDMAReadRequest, peerPSN+1, nil))
+	p.RETH = wire.RETH{VA: 0x90000, RKey: x.mr.RKey(), DMALen: 10}
+	x.Recv(p)
+	got := x.WantPacket("READ", wire.XRCRDMAReadResponseOnly, peerPSN+1)
+	if !bytes.Equal(got.Payload, x.bytes[:10]) {
+		t.Error("other data")
+	}
+	p.PSN, p.XRCETH.SRQ = peerPSN+2, ours
+	x.Recv(p)
+	x.wantAnswer(t, "a key of another domain", peerPSN+2, wire.NAKRemoteAccess)
+	p.PSN, p.XRCETH.SRQ, p.RETH.DMALen = peerPSN+3, nowhere, 0
+	x.Recv(p)
+	x.wantAnswer(t, "a queue that is gone", peerPSN+3, wire.NAKRemoteAccess)
+	x.Recv(forSRQ(ours, script.Request(wire.RCSendLast, peerPSN+4, script.Bytes(10, 3))))
+	x.wantAnswer(t, "the rest", peerPSN+4, noCredits)
+	if wc := x.WantRecvWC("of the SEND", 1001, ib.WCSuccess); wc.ByteLen != 1034 {
+		t.Errorf("%d bytes", wc.ByteLen)
 	}
 }

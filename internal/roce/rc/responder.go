@@ -209,7 +209,7 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 			want = inWrite
 		}
 	}
-	if q.resp.in != want {
+	if q.resp.in != want && !q.isPiece(p) {
 		return nakInvalid
 	}
 	need := ib.Access(0)

@@ -79,6 +79,9 @@ func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
 		return accept, ib.VendorNone
 	}
 	n := p.XRCETH.SRQ
+	if q.isPiece(p) {
+		return accept, ib.VendorNone
+	}
 	if q.resp.in != inNone && n != q.resp.srq {
 		return nakInvalid, ib.VendorOpcode
 	}
@@ -93,18 +96,27 @@ func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
 	if q.away.cur != nil {
 		return stall, ib.VendorNone
 	}
+	if p.Info.Operation == wire.OpSend && q.resp.owesAway() { // it may fail, with its receive
+		return stall, ib.VendorNone
+	}
 	q.resp.srq = n
 	q.PD, q.SRQPD, q.Mem, q.RQ, q.RecvCQ = box.PD, box.PD, box.Mem, box.RQ, box.CQ
 	return accept, ib.VendorNone
 }
 
-// source returns the memory that a READ response comes from. That of a target
-// is gone once its shared receive queue is.
-func (q *QP) source(o *response) (mem.PD, *mem.Table, mem.AccessError) {
+// isPiece reports whether a request is a READ of a piece. It belongs to no message, and comes in
+// the middle of one, too: for a response that the other target still owes.
+func (q *QP) isPiece(p *wire.Packet) bool {
+	return q.forOthers && p.Info.Operation == wire.OpRDMARead
+}
+
+// source returns the memory that a READ of a shared receive queue comes from. That of a target is
+// gone once the queue is.
+func (q *QP) source(n ib.SRQN) (mem.PD, *mem.Table, mem.AccessError) {
 	if q.domain == nil {
 		return q.PD, q.Mem, ib.VendorNone
 	}
-	box := q.domain(o.srq)
+	box := q.domain(n)
 	if box == nil {
 		return 0, nil, ib.VendorPD
 	}
