@@ -214,7 +214,10 @@ func (q *QP) pass(n uint32) (verdict, ib.VendorErr) {
 func (q *QP) stall(p *wire.Packet, n uint32) {
 	q.giveBack(&q.away.from)
 	q.keep(p, n)
-	q.away.stalled = q.resp.kept.at(p.PSN) != nil
+	e := q.resp.kept.at(p.PSN)
+	if q.away.stalled = e != nil; e != nil {
+		e.answered = q.resp.answered
+	}
 	q.resp.naked = true // nothing is missing, or it was said
 }
 

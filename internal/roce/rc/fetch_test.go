@@ -353,6 +353,25 @@ func TestXRCGoesOnAfterARefusedCopy(t *testing.T) {
 	}
 }
 
+// A READ that was answered before its turn is not answered again, also if it waits at its turn.
+func TestXRCEarlyReadBehindOneForOthers(t *testing.T) {
+	x := newSharing(t)
+	p := readOf(others, peerPSN+1, 10)
+	p.RETH.VA, p.RETH.RKey = 0x90000, x.mr.RKey()
+	p.Selective, p.Overtakes = true, true
+	x.Recv(p)
+	x.WantPacket("READ", wire.XRCRDMAReadResponseOnly, peerPSN+1)
+	wantSack(t, x.Script, "the gap", peerPSN+2, gap(peerPSN, peerPSN))
+	first := send(theirs, peerPSN)
+	first.Selective = true
+	x.Recv(first)
+	x.takes(7, &x.their)
+	x.their.wantPassed(t, "the SEND", 0)
+	x.answers(0, noCredits)
+	x.wantAnswer(t, "the SEND", peerPSN, noCredits)
+	x.WantIdle("the READ was answered")
+}
+
 // A copy of a READ of a queue of this process that is gone is no other process's.
 func TestXRCCopyOfAReadOfAQueueThatIsGone(t *testing.T) {
 	x := newSharing(t)
