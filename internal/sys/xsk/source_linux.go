@@ -5,6 +5,9 @@ package xsk
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"verbena/internal/monotime"
 	"verbena/internal/sys/udp"
@@ -19,6 +22,8 @@ type Source struct {
 	ring *Socket
 	look LookUp
 	fill bool // UDP checksums
+
+	behind atomic.Uint32 // the entry of the transmit ring behind the last one of these datagrams
 
 	mu   sync.Mutex
 	ways map[netip.Addr]*known // guarded by mu
@@ -47,6 +52,11 @@ func (s *Socket) Source(plain *udp.Socket, look LookUp, fill bool) *Source {
 	if look == nil {
 		look = kernelWay
 	}
+	if plain.LocalAddr().Addr().Is6() {
+		// Frames have no flow label. A receiver's kernel would take the socket's for another flow's
+		// packets, and hand them to another processor (RPS). An error means that it has no labels.
+		_ = unix.SetsockoptInt(plain.FD(), unix.IPPROTO_IPV6, unix.IPV6_AUTOFLOWLABEL, 0)
+	}
 	return &Source{Socket: plain, ring: s, look: look, fill: fill, ways: map[netip.Addr]*known{}}
 }
 
@@ -57,8 +67,12 @@ func (s *Source) WriteBatch(d []udp.Datagrams) (done int, err error) {
 		item := &d[done]
 		w, ok := s.wayTo(item.Dst.Addr())
 		v := elsewhere
-		if ok && !(w.JoinsBursts && isBurst(item)) {
+		if left && w.JoinsBursts && isBurst(item) && !s.ring.flush() {
+			s.forget()
+		}
+		if ok && !(w.JoinsBursts && isBurst(item) && s.ring.took(s.behind.Load())) {
 			v = s.ring.write(&w, s.LocalAddr(), item, s.fill)
+			s.behind.Store(atomic.LoadUint32(s.ring.out.tx.producer))
 		}
 		switch v {
 		case sent:

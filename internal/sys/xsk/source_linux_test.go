@@ -111,3 +111,50 @@ func TestFramesBehindADroppedOne(t *testing.T) {
 	}
 	collect(t, far, 2)
 }
+
+// A burst that is to go by the socket stays behind frames for which the interface had no room.
+func TestBurstBehindFramesThatAreLeft(t *testing.T) {
+	n, a, b := wire(t, 1500)
+	if a == nil {
+		return
+	}
+	by, far := a.open(3), b.open(5)
+	if err := n.LinkSetMTU(n.Link("xb"), 1280); err != nil {
+		t.Fatal(err)
+	}
+	known := a.wayTo(b)
+	src := by.Source(plain(t, v4a), func(iface int, from, to netip.Addr) (xsk.Way, bool) {
+		w, ok := known(iface, from, to)
+		w.JoinsBursts = true
+		return w, ok
+	}, false)
+	datagrams := func(data ...[]byte) udp.Datagrams {
+		return udp.Datagrams{Dst: netip.AddrPortFrom(v4b, testPort), Iov: data}
+	}
+	numbered := func(i byte) []byte {
+		return append(bytes.Clone(toSlot5[:7]), i)
+	}
+	dropped := append(bytes.Clone(toSlot5), make([]byte, 1400)...)
+	burst := datagrams()
+	for i := range byte(9) {
+		burst.Iov = append(burst.Iov, numbered(i+1))
+	}
+	burst.SegmentSize = 8
+	d := []udp.Datagrams{datagrams(dropped), datagrams(dropped), datagrams(numbered(0)), burst}
+	if n, err := src.WriteBatch(d); n != len(d) || err != nil {
+		t.Fatal(n, err)
+	}
+	rx, next := udp.NewRxBatch(), byte(0)
+	for until := monotime.Now().Add(patience); next < 10; {
+		k, err := far.Queues()[0].ReadBatch(rx)
+		if err != nil || monotime.Now() > until {
+			t.Fatalf("datagram %d does not come: %v", next, err)
+		}
+		for i := range k {
+			if got := rx.Message(i).Data[7]; got != next {
+				t.Fatalf("datagram %d comes instead of %d", got, next)
+			}
+			next++
+		}
+	}
+}

@@ -72,6 +72,11 @@ func (s *Socket) roomLocked() int {
 	return txFrames - int(s.at-atomic.LoadUint32(s.out.tx.consumer))
 }
 
+// took reports whether the kernel has taken all frames before an entry of the transmit ring.
+func (s *Socket) took(behind uint32) bool {
+	return int32(behind-atomic.LoadUint32(s.out.tx.consumer)) <= 0
+}
+
 // packetLocked puts one packet into frames, and these into the transmit ring.
 func (s *Socket) packetLocked(c *cutter, payload int, fill bool) {
 	head := s.head.b[:s.head.n]
@@ -120,7 +125,7 @@ func (s *Socket) flush() bool {
 		return true
 	}
 	dropped := false
-	for range maxKicks {
+	for kicks := 0; kicks < maxKicks && s.roomLocked() < txFrames; kicks++ {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.out.fd), 0, 0,
 			unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
@@ -135,9 +140,6 @@ func (s *Socket) flush() bool {
 		default:
 			s.broken = true
 			return false
-		}
-		if s.roomLocked() == txFrames {
-			break
 		}
 	}
 	if s.ledger.available(s.place) < txFrames/2 {

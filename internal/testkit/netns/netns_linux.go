@@ -4,6 +4,7 @@ package netns
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -102,6 +103,22 @@ func (n *Network) Set(name, value string) {
 		return
 	}
 	n.Do(write)
+}
+
+// Spread has the kernel hand an interface's packets to all processors, by their flows (RPS).
+func (n *Network) Spread(name string) {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	mask := fmt.Sprintf("%x", uint32(1)<<min(runtime.NumCPU(), 31)-1)
+	n.Do(func() {
+		if err := unix.Mount("sysfs", dir, "sysfs", 0, ""); errors.Is(err, unix.EPERM) {
+			n.t.Skipf("needs to mount sysfs: %v", err)
+		} else {
+			n.check(err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+		n.check(os.WriteFile(dir+"/class/net/"+name+"/queues/rx-0/rps_cpus", []byte(mask), 0))
+	})
 }
 
 // again runs the calling test in a namespace.

@@ -181,15 +181,44 @@ func TestNeighbourGoesAndComesByFrames(t *testing.T) {
 	a.byFrames(near, far, 1000)
 }
 
-// On a virtual pair bursts go by sockets, and all else by frames. All packets come in order.
+// On a virtual pair bursts go by sockets, and all else by frames. All packets come in order, also
+// where the receiver's kernel spreads flows over the processors.
 func TestBurstsComeInOrderByFrames(t *testing.T) {
-	a, near, far := wired(t, 14, 7)
+	for _, c := range []struct {
+		name        string
+		near, other string
+		spread      bool
+	}{
+		{"IPv4", "10.9.0.1/24", "10.9.0.2/24", false},
+		{"IPv4, RPS", "10.9.0.1/24", "10.9.0.2/24", true},
+		{"IPv6, RPS", "fd09::1/64", "fd09::2/64", true},
+	} {
+		t.Run(c.name, func(t *testing.T) { burstsComeInOrder(t, c.near, c.other, c.spread) })
+	}
+}
+
+func burstsComeInOrder(t *testing.T, nearAddr, otherAddr string, spread bool) {
+	a := newApart(t, nearAddr, otherAddr, 1500, (*apart).wire)
 	if a == nil {
 		return
 	}
+	if spread {
+		a.far.Spread("xb")
+	}
+	near, far := a.couple(ib.MTU1024, 14, 7)
+	a.byFrames(near, far, 1000)
 	before := framesOf(a.near, frameEnd{iface: a.iface})
 	for i := range 200 {
 		rig.Transfer(t, near, far, []int{8, 3000, 20_000, 100_000}[i%4], byte(i))
+	}
+	for range 100 { // short messages right behind long ones
+		for range 4 {
+			near.Post(far, ib.WRRDMAWrite, 20_000)
+			near.Post(far, ib.WRRDMAWrite, 8)
+		}
+		for range 8 {
+			near.Want(ib.WCRDMAWrite, ib.WCSuccess)
+		}
 	}
 	c := framesOf(a.near, frameEnd{iface: a.iface})
 	if c.Sent-before.Sent < 100 || c.Elsewhere-before.Elsewhere < 100 {
