@@ -160,7 +160,7 @@ func TestRawPacketsOfRenamedInterface(t *testing.T) {
 		n.Down("a")
 		check(t, netlink.LinkSetName(n.Link("a"), "was-a"))
 		n.AddWire("a", "c")
-		n.Up("was-a", "a", "c")
+		n.Up("was-a", "b", "a", "c") // b had no carrier either
 	})
 	f := aFrame(1514, 8)
 	wantStatus(t, e.sendFrame(f).Status, ib.WCSuccess)

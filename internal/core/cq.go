@@ -274,20 +274,13 @@ func (q *CQ) LogNotify(err error) { q.ctx.LogQuery("ibv_req_notify_cq", err) }
 
 // Gather has the queue's Lane be that of all queues for which goroutines wait: their answers leave
 // together. It is to be called before the queue has a queue pair.
-func (q *CQ) Gather() {
-	q.lane.Store(q.ctx.eng.WaitLane())
-	q.ownChannel() // for beside; a failure returns in Await
-}
+func (q *CQ) Gather() { q.lane.Store(q.ctx.eng.WaitLane()) }
 
 // beside adds what a completion goes through to the objects that a connection preloads.
 func (q *CQ) beside(c *engine.Conn) {
 	c.Near.Beside(mem.LinesOf(q))
 	for _, l := range q.ring.Lines() {
 		c.Near.Beside(l)
-	}
-	if ch := q.events(); ch != nil {
-		c.Near.Beside(mem.LinesOf(ch))
-		c.Near.Beside(mem.LinesOfChan(ch.ready))
 	}
 }
 

@@ -579,6 +579,13 @@ func (q *QP) destroy() bool {
 	return true
 }
 
-// Beside adds an object of the application's to those that are preloaded for the queue pair's
-// packets: see engine.Conn.
-func (q *QP) Beside(l mem.Lines) { q.conn.Near.Beside(l) }
+// Beside adds an object of an application to those that are preloaded for the queue pair's packets
+// (engine.Near). It waits for receives by CQ.Await, so what it waits on is added, too.
+func (q *QP) Beside(l mem.Lines) {
+	near := &q.conn.Near
+	near.Beside(l)
+	if ch, err := q.recvCQ().ownChannel(); err == nil {
+		near.Beside(mem.LinesOf(ch))
+		near.Beside(mem.LinesOfChan(ch.ready))
+	}
+}

@@ -55,19 +55,18 @@ func All() ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Info
-	slices.SortStableFunc(ifs, func(a, b net.Interface) int {
-		return int(a.Flags&net.FlagLoopback) - int(b.Flags&net.FlagLoopback)
-	})
-	for _, i := range ifs {
-		if addrs, err := i.Addrs(); err != nil || len(addrs) == 0 {
-			continue
+	var on, out []Info
+	for _, loopback := range []net.Flags{0, net.FlagLoopback} {
+		for _, i := range ifs {
+			if i.Flags&net.FlagLoopback != loopback {
+				continue
+			}
+			if addrs, err := i.Addrs(); err == nil && len(addrs) > 0 {
+				on = append(on, Info{NetDev: i.Name, GUID: guid(&i), Index: i.Index})
+			}
 		}
-		out = append(out, Info{NetDev: i.Name, GUID: guid(&i), Index: i.Index})
 	}
-	forgetTables(out)
-	on := out
-	out = nil
+	forgetTables(on)
 	for _, k := range kinds {
 		if k == KindNTB {
 			of, _, err := Links(0, math.MaxInt)

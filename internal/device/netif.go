@@ -5,7 +5,6 @@ package device
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"verbena/internal/sys/ifwatch"
@@ -77,6 +76,7 @@ func askFor(name string) (netif, error) {
 		return netif{}, err
 	}
 	n := netif{Interface: *i}
+	var others []netip.Addr // behind the link-local ones
 	for _, a := range list {
 		p, ok := a.(*net.IPNet)
 		if !ok {
@@ -86,15 +86,12 @@ func askFor(name string) (netif, error) {
 		if !ok || ip.IsMulticast() {
 			continue
 		}
-		n.addrs = append(n.addrs, ip.Unmap())
+		if ip = ip.Unmap(); ip.Is6() && ip.IsLinkLocalUnicast() {
+			n.addrs = append(n.addrs, ip)
+		} else {
+			others = append(others, ip)
+		}
 	}
-	slices.SortStableFunc(n.addrs, func(a, b netip.Addr) int { return rank(a) - rank(b) })
+	n.addrs = append(n.addrs, others...)
 	return n, nil
-}
-
-func rank(a netip.Addr) int {
-	if a.Is6() && a.IsLinkLocalUnicast() {
-		return 0
-	}
-	return 1
 }
