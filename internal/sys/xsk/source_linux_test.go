@@ -91,15 +91,24 @@ func TestBurstsByTheSocket(t *testing.T) {
 	}
 }
 
-// A frame that the interface drops holds up none of those behind it.
-func TestFramesBehindADroppedOne(t *testing.T) {
+// wireThatDrops has a wire on which frames longer than 1,280 bytes get lost, and a socket at each
+// end. Its results are nil where the test is done elsewhere.
+func wireThatDrops(t *testing.T) (a, b *end, by, far *xsk.Socket) {
 	n, a, b := wire(t, 1500)
 	if a == nil {
 		return
 	}
-	by, far := a.open(3), b.open(5)
 	if err := n.LinkSetMTU(n.Link("xb"), 1280); err != nil {
 		t.Fatal(err)
+	}
+	return a, b, a.open(3), b.open(5)
+}
+
+// A frame that the interface drops holds up none of those behind it.
+func TestFramesBehindADroppedOne(t *testing.T) {
+	a, b, by, far := wireThatDrops(t)
+	if a == nil {
+		return
 	}
 	src := by.Source(plain(t, v4a), a.wayTo(b), false)
 	d := make([]udp.Datagrams, 3)
@@ -114,13 +123,9 @@ func TestFramesBehindADroppedOne(t *testing.T) {
 
 // A burst that is to go by the socket stays behind frames for which the interface had no room.
 func TestBurstBehindFramesThatAreLeft(t *testing.T) {
-	n, a, b := wire(t, 1500)
+	a, b, by, far := wireThatDrops(t)
 	if a == nil {
 		return
-	}
-	by, far := a.open(3), b.open(5)
-	if err := n.LinkSetMTU(n.Link("xb"), 1280); err != nil {
-		t.Fatal(err)
 	}
 	known := a.wayTo(b)
 	src := by.Source(plain(t, v4a), func(iface int, from, to netip.Addr) (xsk.Way, bool) {
