@@ -6,7 +6,7 @@ import "testing"
 
 // A hint reads nothing: neither an address that is not mapped nor the end of memory is a fault.
 func TestPreloadReadsNothing(t *testing.T) {
-	type object struct{ words [40]uint64 }
+	type object [40]uint64
 	LinesOf(new(object)).Preload()
 	LinesOfChan(make(chan struct{}, 1)).Preload()
 	LinesOfChan[struct{}](nil).Preload()
