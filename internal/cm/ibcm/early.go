@@ -15,8 +15,8 @@ import (
 // connection is there. Or a program tells its peer the port that it is bound to, and then listens,
 // as qperf does. A request that comes before the listener is early, not refused: it waits a moment.
 const (
-	relistens = monotime.Second            // how long a listener is expected
-	patience  = 500 * monotime.Millisecond // how long a request waits for it
+	relistens = monotime.Second // how long a listener is expected
+	patience  = monotime.Second // how long a request waits for it, on a machine that does much else
 	maxEarly  = 64
 	// maxEarlyOfOne bounds the requests that may name one address.
 	maxEarlyOfOne = 8

@@ -358,7 +358,7 @@ func TestClosingAListenerRejectsWhatNobodyHasSeen(t *testing.T) {
 	if err := w.server.CloseListener(w.now, l); err != ErrUnknown {
 		t.Errorf("closed twice: %v", err)
 	}
-	w.run(monotime.Second)
+	w.run(patience + 10*monotime.Millisecond)
 	w.server.wantEvents()
 	w.client.wantEvents(EventRejected)
 }

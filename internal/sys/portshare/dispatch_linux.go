@@ -146,7 +146,7 @@ var listenPatience = 50 * time.Millisecond
 const (
 	// relistenPatience bounds the wait where a process has listened until a moment ago: a program
 	// that takes one connection after the other may listen anew for each.
-	relistenPatience = 500 * time.Millisecond
+	relistenPatience = time.Second
 	// moment is the length of that moment; maxLately bounds the keys that are remembered for it.
 	moment    = time.Second
 	maxLately = 64
