@@ -99,6 +99,13 @@ type DeviceAttr struct {
 	RSS                     RSSCaps
 	MaxWQTypeRQ             int // work queues
 	TM                      TMCaps
+	CQModeration            CQModerationCaps
+}
+
+// CQModerationCaps has the bounds of the moderation of events: ibv_cq_moderation_caps.
+type CQModerationCaps struct {
+	MaxCount  int // completions per event
+	MaxPeriod int // microseconds that an event waits for further completions
 }
 
 // PacketPacingCaps has the bounds of QPAttr.RateLimit, in kbit/s, and the queue pairs that have

@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 	"runtime/trace"
+	"time"
 
 	"verbena/ib"
 	"verbena/internal/core"
@@ -118,6 +119,17 @@ func (q *CQ) Depth() int { return (*core.CQ)(q).Depth() }
 // Resize changes the depth: ibv_resize_cq(3). Errors: EINVAL if the queue holds more completions
 // than that.
 func (q *CQ) Resize(depth int) error { return (*core.CQ)(q).Resize(depth) }
+
+// Moderate makes one event of count completions, or of fewer once period has passed since the
+// first: ibv_modify_cq(3). Only completions that RequestNotify asked for count. With a count of 0
+// or 1, or a period of 0, each completion makes an event, as at first. Wait and Await of a queue
+// without a channel return with the event too.
+//
+// Errors: EINVAL for a count or a period beyond DeviceAttr.CQModeration; EINVAL once the queue is
+// destroyed, EBADF once its context is closed.
+func (q *CQ) Moderate(count int, period time.Duration) error {
+	return (*core.CQ)(q).Moderate(count, period)
+}
 
 // Destroy removes the queue: ibv_destroy_cq(3). Errors: EBUSY while a queue pair uses it.
 func (q *CQ) Destroy() error { return (*core.CQ)(q).Destroy() }

@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"verbena/ib"
@@ -80,6 +81,10 @@ func (o *cqObject) resize(depth C.int, slots *C.struct_vb_wc, mask C.uint64_t) e
 		times = timesOf(slots, mask)
 	}
 	return o.verbs.ResizeIn(int(depth), slotsOf(slots, mask), times)
+}
+
+func (o *cqObject) moderate(count, microseconds C.int) error {
+	return o.verbs.Moderate(int(count), time.Duration(microseconds)*time.Microsecond)
 }
 
 func (o *cqObject) arm(solicitedOnly C.int, how C.enum_vb_arm) error {

@@ -185,6 +185,14 @@ func vb_cq_resize(cq C.vb_handle, depth C.int, slots *C.struct_vb_wc, mask C.uin
 	return C.int(errnoOf("ibv_resize_cq", cqs.none()))
 }
 
+//export vb_cq_moderate
+func vb_cq_moderate(cq C.vb_handle, count C.int, microseconds C.int) C.int {
+	if o := cqs.get(handle(cq)); o != nil {
+		return C.int(errnoOf("ibv_modify_cq", o.moderate(count, microseconds)))
+	}
+	return C.int(errnoOf("ibv_modify_cq", cqs.none()))
+}
+
 //export vb_cq_arm
 func vb_cq_arm(cq C.vb_handle, solicitedOnly C.int, how C.enum_vb_arm) C.int {
 	if o := cqs.get(handle(cq)); o != nil {

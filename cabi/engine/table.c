@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-_Static_assert(VB_ENGINE_VERSION == 0x6f45bbu, "go generate ./cabi/gen");
+_Static_assert(VB_ENGINE_VERSION == 0xef33bdc5u, "go generate ./cabi/gen");
 _Static_assert(sizeof(void *) == 8, "64-bit only");
 
 #define SAME(type, member, at, size, name) \
@@ -114,6 +114,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.nap_begin = vb_nap_begin,
 	.nap_end = vb_nap_end,
 	.cq_resize = vb_cq_resize,
+	.cq_moderate = vb_cq_moderate,
 	.cq_arm = vb_cq_arm,
 	.cq_sleep = vb_cq_sleep,
 	.cqs_sleep = vb_cqs_sleep,

@@ -54,6 +54,7 @@ struct vb_kind {
 	struct ibv_rss_caps rss_caps;
 	uint32_t max_wq_type_rq;
 	struct ibv_tm_caps tm_caps;
+	struct ibv_cq_moderation_caps cq_mod_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -93,6 +94,8 @@ static const struct vb_kind vb_kinds[] = {
 			a.MaxWQTypeRQ)
 		fmt.Fprintf(&b, "\t\t.tm_caps = {%d, %d, %d, %d, %d},\n", a.TM.MaxRndvHdrSize,
 			a.TM.MaxNumTags, a.TM.Flags, a.TM.MaxOps, a.TM.MaxSGE)
+		fmt.Fprintf(&b, "\t\t.cq_mod_caps = {%d, %d},\n", a.CQModeration.MaxCount,
+			a.CQModeration.MaxPeriod)
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

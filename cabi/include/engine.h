@@ -360,6 +360,7 @@ struct vb_engine {
 	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
 	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
 			 uint64_t mask); /* ibv_resize_cq */
+	int (*cq_moderate)(vb_handle cq, int count, int microseconds); /* ibv_modify_cq */
 	int (*cq_arm)(vb_handle cq, int solicited_only, enum vb_arm how); /* ibv_req_notify_cq */
 	/*
 	 * Announces that the application may poll the channel's descriptor, which shows arrivals. It

@@ -39,6 +39,7 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 	attr->rss_caps = device->kind->rss_caps;
 	attr->max_wq_type_rq = device->kind->max_wq_type_rq;
 	attr->tm_caps = device->kind->tm_caps;
+	attr->cq_mod_caps = device->kind->cq_mod_caps;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 

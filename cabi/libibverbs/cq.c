@@ -167,17 +167,19 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_resize_cq, (struct ibv_cq *ibcq, int cqe), (ibcq,
 	return err;
 }
 
-/*
- * ibv_modify_cq(3). There is no moderation of events, so only the attributes that ask for none are
- * accepted: an event for each completion, or one that waits for no others.
- */
+/* ibv_modify_cq(3) */
 VB_RETURNS_ERRNO(vb_modify_cq, (struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr), (ibcq, attr))
 {
+	struct vb_cq *cq = vb_cq_of(ibcq);
+
 	if (!ibcq || !attr || attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
 		return EINVAL;
-	if (!vb_engine_alive(vb_cq_of(ibcq)->engine))
+	if (!vb_engine_alive(cq->engine))
 		return EIO;
-	return attr->moderate.cq_count > 1 && attr->moderate.cq_period ? EOPNOTSUPP : 0;
+	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return 0;
+	return cq->engine->cq_moderate(cq->handle, attr->moderate.cq_count,
+				       attr->moderate.cq_period);
 }
 
 VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only),

@@ -23,6 +23,7 @@ struct vb_kind {
 	struct ibv_rss_caps rss_caps;
 	uint32_t max_wq_type_rq;
 	struct ibv_tm_caps tm_caps;
+	struct ibv_cq_moderation_caps cq_mod_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -46,6 +47,7 @@ static const struct vb_kind vb_kinds[] = {
 		.rss_caps = {0x100, 1048576, 512, 0xff, 1},
 		.max_wq_type_rq = 16368,
 		.tm_caps = {256, 1024, 1, 1024, 32},
+		.cq_mod_caps = {65535, 65535},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -126,6 +128,7 @@ static const struct vb_kind vb_kinds[] = {
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
 		.tm_caps = {0, 0, 0, 0, 0},
+		.cq_mod_caps = {65535, 65535},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -206,6 +209,7 @@ static const struct vb_kind vb_kinds[] = {
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
 		.tm_caps = {0, 0, 0, 0, 0},
+		.cq_mod_caps = {65535, 65535},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -286,6 +290,7 @@ static const struct vb_kind vb_kinds[] = {
 		.rss_caps = {0x0, 0, 0, 0x0, 0},
 		.max_wq_type_rq = 0,
 		.tm_caps = {0, 0, 0, 0, 0},
+		.cq_mod_caps = {65535, 65535},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

@@ -61,7 +61,8 @@ func (c *Context) CreateCompChannel() (ch *CompChannel, err error) {
 
 func (c *CompChannel) put(q *CQ) {
 	c.mu.Lock()
-	if !c.single || len(c.events) == 0 {
+	// An alarm may ring while its queue is destroyed, before forget or after it.
+	if gone := q.users.Load() < 0; !gone && (!c.single || len(c.events) == 0) {
 		c.events = append(c.events, q)
 	}
 	c.mu.Unlock()

@@ -30,6 +30,9 @@ type CQ struct {
 	own     sync.Once    // makes waitOn, or prevents that once the queue is destroyed
 	waitOn  *CompChannel // of Wait; set under own
 	waiters atomic.Int32 // goroutines in Wait
+
+	moderated sync.Once     // makes alarm, or prevents that once the queue is destroyed
+	alarm     *engine.Alarm // of Moderate; set under moderated
 }
 
 // CreateCQ creates a queue for depth completions: ibv_create_cq(3).
@@ -343,6 +346,7 @@ func (q *CQ) Destroy() (err error) {
 	q.ctx.mu.Unlock()
 	q.ctx.events.forget(func(e *AsyncEvent) bool { return e.CQ == q })
 	q.ring.Disarm()
+	q.closeAlarm()
 	if q.channel != nil {
 		q.channel.forget(q)
 		q.channel.users.Add(-1)

@@ -52,14 +52,24 @@ const (
 var CompCntrCaps = ib.CompCntrCaps{MaxValue: math.MaxUint64, MaxCounters: maxObjects,
 	Ops: ib.CompCntrSend | ib.CompCntrRecv | ib.CompCntrRead | ib.CompCntrWrite}
 
+// CQModeration has the bounds of ibv_modify_cq(3): those of its 16-bit fields.
+var CQModeration = ib.CQModerationCaps{MaxCount: math.MaxUint16, MaxPeriod: math.MaxUint16}
+
 // Attr returns the device's attributes.
-func (d *Info) Attr() ib.DeviceAttr {
+func (d *Info) Attr() (a ib.DeviceAttr) {
 	switch {
 	case d.Kind.IsIWARP():
-		return d.iwarpAttr()
+		a = d.iwarpAttr()
 	case d.Kind == KindNTB:
-		return d.ntbAttr()
+		a = d.ntbAttr()
+	default:
+		a = d.roceAttr()
 	}
+	a.CQModeration = CQModeration
+	return a
+}
+
+func (d *Info) roceAttr() ib.DeviceAttr {
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,

@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/monotime"
 )
 
 // armed selects the completions for which OnEvent is to be called.
@@ -34,6 +35,10 @@ type CQ struct {
 	// OnNext is called, without any lock, for the completion after AwaitNext, unless that makes an
 	// event. Set it before the first AwaitNext.
 	OnNext func()
+	// Now returns the time, and OnHeld arranges a call of Expire at due, which Moderate needs.
+	// OnHeld is called without any lock. Set them before Moderate.
+	Now    func() monotime.Time
+	OnHeld func(due monotime.Time)
 	// Armed, which may be nil, counts the queues that are armed. Set it before the first Arm.
 	Armed *atomic.Int32
 
@@ -54,6 +59,8 @@ type CQ struct {
 	awaited   bool   // the next completion makes a call of OnEvent or OnNext
 	told      uint64 // completions before this one are those that the last event was for
 	solicited uint64 // one past the newest that is solicited or an error
+	// of the events; nil: each completion makes its own
+	moderation *moderation
 
 	// written under both locks
 	depth int
@@ -112,16 +119,15 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	if solicited = solicited || wc.Status != ib.WCSuccess; solicited {
 		q.solicited = t + 1
 	}
-	fire := q.armed == armedNext || q.armed == armedSolicited && solicited
-	if fire {
-		q.fireLocked()
+	fire, alarm := false, monotime.Time(0)
+	if q.armed == armedNext || q.armed == armedSolicited && solicited {
+		fire, alarm = q.completedLocked(1)
 	}
 	awaited := q.awaited
 	q.awaited = false
 	q.pushMu.Unlock()
-	if fire && q.OnEvent != nil {
-		q.OnEvent()
-	} else if awaited {
+	q.announce(fire, alarm)
+	if awaited && !(fire && q.OnEvent != nil) {
 		q.OnNext()
 	}
 	return true
@@ -181,16 +187,20 @@ func (q *CQ) Arm(solicitedOnly bool) {
 		want = armedSolicited
 	}
 	q.pushMu.Lock()
-	fire := q.newestLocked(want) > max(q.told, q.ring.head.Load())
-	if fire {
-		q.fireLocked()
-	} else {
+	seen := max(q.told, q.ring.head.Load())
+	fire, alarm := false, monotime.Time(0)
+	if newest := q.newestLocked(want); newest > seen {
+		n := 1 // the number of solicited ones is not known
+		if want == armedNext {
+			n = int(newest - seen)
+		}
+		fire, alarm = q.completedLocked(q.uncountedLocked(n))
+	}
+	if !fire {
 		q.armLocked(max(q.armed, want))
 	}
 	q.pushMu.Unlock()
-	if fire && q.OnEvent != nil {
-		q.OnEvent()
-	}
+	q.announce(fire, alarm)
 }
 
 // newestLocked returns one past the newest completion that makes an event.
@@ -218,6 +228,9 @@ func (q *CQ) armLocked(a armed) {
 func (q *CQ) fireLocked() {
 	q.armLocked(armedNot)
 	q.told = q.ring.tail.Load()
+	if q.moderation != nil {
+		q.moderation.held = 0
+	}
 }
 
 // AwaitNext asks for one call at the next completion, of OnNext or OnEvent, if there are at most n
@@ -233,6 +246,7 @@ func (q *CQ) AwaitNext(n int) bool {
 func (q *CQ) Disarm() {
 	q.pushMu.Lock()
 	q.armLocked(armedNot)
+	q.moderation = nil
 	q.pushMu.Unlock()
 }
 

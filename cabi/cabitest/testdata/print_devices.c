@@ -39,6 +39,7 @@ static void print_device(struct ibv_context *ctx)
 	U(x.rss_caps.rx_hash_function), U(x.max_wq_type_rq);
 	U(x.tm_caps.max_rndv_hdr_size), U(x.tm_caps.max_num_tags), U(x.tm_caps.flags);
 	U(x.tm_caps.max_ops), U(x.tm_caps.max_sge);
+	U(x.cq_mod_caps.max_cq_count), U(x.cq_mod_caps.max_cq_period);
 	printf("\n");
 
 	/* Nothing else is set. */
@@ -52,6 +53,7 @@ static void print_device(struct ibv_context *ctx)
 	memset(&x.rss_caps, 0, sizeof(x.rss_caps));
 	x.max_wq_type_rq = 0;
 	memset(&x.tm_caps, 0, sizeof(x.tm_caps));
+	x.cq_mod_caps = none.cq_mod_caps;
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 

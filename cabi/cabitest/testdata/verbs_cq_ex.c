@@ -45,8 +45,6 @@ int main(void)
 	struct ibv_context *ctx = open_loopback();
 	struct ibv_cq_init_attr_ex attr = {.cqe = 100, .wc_flags = IBV_WC_STANDARD_FLAGS, .cq_context = &attr};
 	struct ibv_poll_cq_attr poll_attr = {0};
-	struct ibv_moderate_cq moderate = {.cq_count = 4, .cq_period = 10};
-	struct ibv_modify_cq_attr modify = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = moderate};
 	struct ibv_cq_ex *cq;
 	struct ibv_wc wc;
 	struct end a, b;
@@ -57,12 +55,6 @@ int main(void)
 	EQUAL(ibv_start_poll(cq, &poll_attr), ENOENT);
 	poll_attr.comp_mask = 1;
 	EQUAL(ibv_start_poll(cq, &poll_attr), EINVAL);
-	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), EOPNOTSUPP);
-	/* No moderation. */
-	modify.moderate.cq_count = 1;
-	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), 0);
-	modify.moderate = (struct ibv_moderate_cq){.cq_count = 16, .cq_period = 0};
-	EQUAL(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &modify), 0);
 
 	end_open(&a, ctx, NULL);
 	end_open(&b, ctx, ibv_cq_ex_to_cq(cq));

@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 		CALL(EINVAL, e->mw_alloc(o, IBV_MW_TYPE_1, &h, &rkey));
 		CALL(EINVAL, e->mw_free(o));
 		CALL(EINVAL, e->cq_resize(o, 1, NULL, 0));
+		CALL(EINVAL, e->cq_moderate(o, 4, 10));
 		CALL(EINVAL, e->cq_arm(o, 0, 0));
 		CALL(EINVAL, e->cq_destroy(o));
 		CALL(EINVAL, e->srq_modify(o, &sa, 0, NULL, 0));

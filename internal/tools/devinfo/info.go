@@ -169,6 +169,11 @@ func (p printer) extended(a *ib.DeviceAttr) {
 			{1 << ib.QPTypeRawPacket, "SUPPORT_RAW_PACKET"}, {1 << ib.QPTypeUD, "SUPPORT_UD"}})
 	}
 	p.tagMatching(&a.TM)
+	if m := a.CQModeration; m.MaxCount != 0 {
+		p.f("\n\tcq moderation caps:\n")
+		p.f("\t\tmax_cq_count:\t%d\n", m.MaxCount)
+		p.f("\t\tmax_cq_period:\t%d us\n\n", m.MaxPeriod)
+	}
 	if a.MaxDMSize != 0 {
 		p.f("\tmaximum available device memory:\t%dBytes\n\n", a.MaxDMSize)
 	}
