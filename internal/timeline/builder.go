@@ -66,6 +66,7 @@ type builder struct {
 	frame   int
 	at      int64
 	comment string
+	whole   []byte // a payload that was cut short, and 0 for the rest
 
 	// the current packet
 	ident     uint64

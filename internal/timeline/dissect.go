@@ -34,8 +34,8 @@ func (l *fieldList) datagram(d *pcap.Datagram, frame int) {
 }
 
 // roce adds the fields of a datagram of RoCEv2, whose ICRC is right or not.
-func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malformed, right bool,
-	frame int) {
+func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malformed, headers,
+	right bool, frame int) {
 	l.datagram(d, frame)
 	if verdict == roce.TooShort || verdict == roce.BadLength && !d.Truncated {
 		l.text(fieldFault, verdict.String())
@@ -56,21 +56,26 @@ func (l *fieldList) roce(d *pcap.Datagram, p *roce.Packet, verdict roce.Malforme
 		l.text(fieldOwnBits, ownBits(p))
 	}
 	switch {
-	case d.Truncated:
+	case d.Truncated && (verdict != roce.WellFormed || !headers):
 		return
 	case verdict != roce.WellFormed:
 		l.text(fieldFault, verdict.String())
 		return
 	}
 	l.extended(p)
+	if p.Info.Operation == roce.OpSelectiveAck && !d.Truncated {
+		l.text(fieldMissing, missingText(p))
+	}
 	if p.Info.HasPayload {
 		l.number(fieldPayload, uint64(len(p.Payload)))
 	}
-	text := "wrong"
-	if right {
-		text = "right"
+	switch {
+	case d.Truncated:
+	case right:
+		l.text(fieldICRC, "right")
+	default:
+		l.text(fieldICRC, "wrong")
 	}
-	l.text(fieldICRC, text)
 }
 
 func ownBits(p *roce.Packet) string {
@@ -124,9 +129,6 @@ func (l *fieldList) extended(p *roce.Packet) {
 	}
 	if i.HasIETH {
 		l.number(fieldInvRKey, uint64(p.IETH.RKey))
-	}
-	if i.Operation == roce.OpSelectiveAck {
-		l.text(fieldMissing, missingText(p))
 	}
 }
 
@@ -220,7 +222,7 @@ func (l *fieldList) segment(s *pcap.Segment, frame int) {
 		}
 	}
 	l.text(fieldTCPFlags, strings.Join(flags, " "))
-	l.number(fieldPayload, uint64(len(s.Payload)))
+	l.number(fieldPayload, uint64(len(s.Payload)+s.Missing))
 }
 
 // maxItems bounds the FPDUs that a segment's fields list.
@@ -236,7 +238,10 @@ func (l *fieldList) item(i *trace.Item) {
 // trp adds the fields of a datagram of TRP.
 func (l *fieldList) trp(d *pcap.Datagram, p *trp.Packet, verdict trp.Malformed, frame int) {
 	l.datagram(d, frame)
-	if verdict != trp.WellFormed {
+	switch {
+	case d.Truncated && verdict != trp.WellFormed && verdict != trp.BadOpcode:
+		return
+	case verdict != trp.WellFormed:
 		l.text(fieldFault, verdict.String())
 		return
 	}
@@ -249,6 +254,6 @@ func (l *fieldList) trp(d *pcap.Datagram, p *trp.Packet, verdict trp.Malformed, 
 	}
 	if p.Opcode == trp.Data && len(p.Payload) > 0 {
 		l.text(fieldDDP, string(trace.AppendItemText(nil, &trace.Item{ULPDU: p.Payload,
-			Length: len(p.Payload)})))
+			Length: len(p.Payload) + d.Missing})))
 	}
 }

@@ -105,7 +105,7 @@ func TestBeforeTheFirst(t *testing.T) {
 	pair(f, g)
 	for _, psn := range []uint32{10, 5} {
 		p := trp.Packet{Header: trp.Header{Opcode: trp.Data, PSN: trp.PSN(psn)}, Payload: []byte{1}}
-		b.trpPacket(f, b.row(f, Ack, 0, 0), &p)
+		b.trpPacket(f, b.row(f, Ack, 0, 0), &p, 0)
 	}
 	if n := b.t.Packets.Number[1]; n != 0 {
 		t.Errorf("TRP: number %d", n)

@@ -40,7 +40,7 @@ func (b *builder) identifySegment(s *pcap.Segment) {
 		return
 	}
 	b.direction = s.Direction
-	if n := uint32(len(s.Payload)); n > 0 {
+	if n := uint32(len(s.Payload) + s.Missing); n > 0 {
 		b.ident = uint64(s.Seq+n)<<32 | dataSegment | uint64(n)
 		return
 	}

@@ -33,12 +33,7 @@ func serviceName(s roce.Service) string {
 // roce takes a datagram to RoCEv2's port.
 func (b *builder) roce(d *pcap.Datagram) {
 	var p roce.Packet
-	verdict := p.Parse(d.Payload)
-	if d.Truncated {
-		if h, _, ok := roce.ParseBTH(d.Payload); ok {
-			p.BTH, p.Info = h, h.Row()
-		}
-	}
+	verdict, headers := b.parse(&p, d)
 	right := !d.Truncated && verdict == roce.WellFormed && d.VerifyICRC()
 	bad := !d.Truncated && !right
 	if bad {
@@ -48,15 +43,17 @@ func (b *builder) roce(d *pcap.Datagram) {
 		}
 	}
 	b.identify(d, true)
-	b.fields.roce(d, &p, verdict, right, b.frame)
+	b.fields.roce(d, &p, verdict, headers, right, b.frame)
 	key := flowKey{src: d.Src.Addr(), dst: d.Dst.Addr(), qpn: uint32(p.DestQP)}
-	if p.Info.HasDETH && verdict == roce.WellFormed {
+	unknown := d.Truncated && (!headers && (p.Info.HasDETH || p.Info.HasAETH) ||
+		p.DestQP == ib.QP1)
+	if p.Info.HasDETH && verdict == roce.WellFormed && headers {
 		key.srcQPN = uint32(p.DETH.SrcQP)
 	}
 	var f *flow
 	var row uint32
 	switch {
-	case bad || d.Truncated && p.Info.HasDETH:
+	case bad || unknown:
 		f = b.flow(key, serviceName(p.Info.Service))
 		if row = b.row(f, Bad, 0, d.FrameLen); row != None && bad {
 			f.h.Bad++
@@ -91,6 +88,24 @@ func (b *builder) roce(d *pcap.Datagram) {
 		f.h.Marked++
 	}
 	b.done(row, f)
+}
+
+// parse takes a datagram apart. headers is false if the capture lacks some of its headers. Of a
+// payload that it lacks the length is known, and the bytes are 0.
+func (b *builder) parse(p *roce.Packet, d *pcap.Datagram) (verdict roce.Malformed, headers bool) {
+	if !d.Truncated || len(d.Payload) < roce.BTHBytes {
+		return p.Parse(d.Payload), !d.Truncated
+	}
+	n := len(d.Payload) + d.Missing
+	b.whole = slices.Grow(b.whole[:0], n)[:n]
+	clear(b.whole[copy(b.whole, d.Payload):])
+	verdict = p.Parse(b.whole)
+	if verdict == roce.TooShort || verdict == roce.BadLength {
+		h, _, _ := roce.ParseBTH(d.Payload)
+		p.BTH, p.Info = h, h.Row()
+		return verdict, false
+	}
+	return verdict, len(d.Payload) >= p.Info.HeaderBytes
 }
 
 // rel returns a PSN counted from the first of a space.

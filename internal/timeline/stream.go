@@ -46,13 +46,13 @@ func (b *builder) segment(s *pcap.Segment) {
 	switch {
 	case s.RST:
 		p.Kind[row] = Reset
-	case s.SYN || s.FIN && len(s.Payload) == 0:
+	case s.SYN || s.FIN && len(s.Payload)+s.Missing == 0:
 		p.Kind[row] = SetUp
 	}
 	if s.HasAck {
 		b.streamAck(f.peer, s, row)
 	}
-	if n := len(s.Payload); n > 0 {
+	if n := len(s.Payload) + s.Missing; n > 0 {
 		from := f.offset(s.Seq)
 		p.Number[row] = uint32(max(from, 0))
 		p.Flags[row] &^= OfB
@@ -132,7 +132,7 @@ func (b *builder) streamAck(g *flow, s *pcap.Segment, row uint32) {
 		return
 	}
 	n := g.offset(s.Ack)
-	if len(s.Payload) == 0 {
+	if len(s.Payload)+s.Missing == 0 {
 		b.t.Packets.Number[row] = uint32(max(n, 0))
 		b.t.Packets.Flags[row] |= OfB // of the other end
 		// Source: RFC 5681, section 2, of a duplicate acknowledgement.

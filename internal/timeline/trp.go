@@ -32,6 +32,7 @@ func (b *builder) association(d *pcap.Datagram) {
 	}
 	kind := Ack
 	switch {
+	case verdict != trp.WellFormed && d.Truncated:
 	case verdict != trp.WellFormed:
 		kind = Bad
 		f.h.Bad++
@@ -47,7 +48,7 @@ func (b *builder) association(d *pcap.Datagram) {
 		return
 	}
 	if verdict == trp.WellFormed {
-		b.trpPacket(f, row, &p)
+		b.trpPacket(f, row, &p, d.Missing)
 	}
 	if marked(d) {
 		b.t.Packets.Flags[row] |= Marked
@@ -56,7 +57,8 @@ func (b *builder) association(d *pcap.Datagram) {
 	b.done(row, f)
 }
 
-func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
+// trpPacket takes a packet. The capture lacks some bytes at its end.
+func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet, missing int) {
 	g := f.peer
 	switch {
 	case p.Opcode == trp.SACK:
@@ -69,13 +71,13 @@ func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
 	}
 	if g.space.synced {
 		n := g.offset(uint32(p.AckPSN))
-		if len(p.Payload) == 0 {
+		if len(p.Payload)+missing == 0 {
 			b.t.Packets.Number[row] = uint32(max(n, 0))
 			b.t.Packets.Flags[row] |= OfB
 		}
 		b.acknowledge(g, n, row)
 	}
-	n := len(p.Payload)
+	n := len(p.Payload) + missing
 	if n == 0 {
 		return
 	}
@@ -89,7 +91,7 @@ func (b *builder) trpPacket(f *flow, row uint32, p *trp.Packet) {
 	}
 	b.countData(f, row, k, n, earlier)
 	if k != Repeated {
-		b.inOrder(f, row, from, p.Payload)
+		b.inOrder(f, row, from, p.Payload, n)
 	}
 }
 
@@ -110,7 +112,8 @@ const (
 )
 
 // inOrder gives DDP the segments of TRP in the order of their numbers, at the times when they came.
-func (b *builder) inOrder(f *flow, row uint32, number int64, ulpdu []byte) {
+// length is that of the segment. The capture may lack its end.
+func (b *builder) inOrder(f *flow, row uint32, number int64, ulpdu []byte, length int) {
 	switch {
 	case number < f.turn:
 		return // its gap was given up
@@ -119,14 +122,14 @@ func (b *builder) inOrder(f *flow, row uint32, number int64, ulpdu []byte) {
 		i, _ := slices.BinarySearchFunc(f.held, number, func(h heldSegment, n int64) int {
 			return cmp.Compare(h.number, n)
 		})
-		f.held = slices.Insert(f.held, i, heldSegment{number, row, head, len(ulpdu)})
+		f.held = slices.Insert(f.held, i, heldSegment{number, row, head, length})
 		if len(f.held) < maxHeld {
 			return
 		}
 		f.turn, f.hole = f.held[0].number, true
 	default:
 		f.turn++
-		b.ddp(f, row, f.turn, ulpdu, len(ulpdu))
+		b.ddp(f, row, f.turn, ulpdu, length)
 	}
 	b.release(f)
 }

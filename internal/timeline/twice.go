@@ -118,8 +118,8 @@ func (w *twice) again(f *flow, s *pcap.Segment, at int64) bool {
 		f.leaves = f.leaves || s.Direction == pcap.Outbound
 		return f.leaves && s.Direction == pcap.Inbound
 	}
-	from := f.offset(s.Seq)
-	if !w.decided && len(s.Payload) > 0 {
+	from, n := f.offset(s.Seq), len(s.Payload)+s.Missing
+	if !w.decided && n > 0 {
 		if !f.space.synced && (f.peer == nil || !f.peer.space.synced) {
 			w.at = at
 		} else {
@@ -127,6 +127,5 @@ func (w *twice) again(f *flow, s *pcap.Segment, at int64) bool {
 			w.decided = true
 		}
 	}
-	return w.both && len(s.Payload) > 0 && f.space.synced &&
-		from+int64(len(s.Payload)) <= f.space.next
+	return w.both && n > 0 && f.space.synced && from+int64(n) <= f.space.next
 }

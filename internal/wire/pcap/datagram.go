@@ -33,6 +33,7 @@ type Datagram struct {
 
 	Payload   []byte // RoCEv2: from BTH to ICRC; valid until the next call of Next
 	Truncated bool   // the capture holds only the beginning of the payload
+	Missing   int    // bytes of the payload behind that
 	FrameLen  int    // bytes on the link, whatever was captured of them
 	Comment   string // of the frame; several are lines
 }

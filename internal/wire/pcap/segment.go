@@ -20,6 +20,7 @@ type Segment struct {
 
 	Payload   []byte // of a Reader: valid until its next call
 	Truncated bool   // the capture holds only the beginning of the payload
+	Missing   int    // bytes of the payload behind that
 	FrameLen  int    // bytes on the link, whatever was captured of them
 	Comment   string // of the frame; several are lines
 }

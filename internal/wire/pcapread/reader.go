@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"strings"
@@ -122,6 +123,7 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
+			d.Missing = missing(p.NetworkLayer(), ci)
 			d.Comment, d.Direction = comment, direction
 			return &d, nil, nil
 		}
@@ -129,6 +131,7 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			s.Time = ci.Timestamp
 			s.FrameLen = ci.Length
 			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
+			s.Missing = missing(p.NetworkLayer(), ci)
 			s.Comment, s.Direction = comment, direction
 			return nil, &s, nil
 		}
@@ -227,6 +230,19 @@ func addresses(p gopacket.Packet, srcPort, dstPort uint16) (src, dst netip.AddrP
 		return src, dst, false
 	}
 	return netip.AddrPortFrom(from, srcPort), netip.AddrPortFrom(to, dstPort), true
+}
+
+// missing returns the bytes that the capture lacks of an IP packet. The packet's own length tells
+// them from those of a trailer of the link. But it may be a lie.
+func missing(ip gopacket.NetworkLayer, ci gopacket.CaptureInfo) int {
+	cut := min(ci.Length-ci.CaptureLength, math.MaxUint16)
+	switch ip := ip.(type) {
+	case *layers.IPv4:
+		cut = min(cut, int(ip.Length)-len(ip.Contents)-len(ip.Payload))
+	case *layers.IPv6:
+		cut = min(cut, int(ip.Length)-len(ip.Payload))
+	}
+	return max(cut, 0)
 }
 
 // segment takes a frame apart; ok is false if it is not TCP, or a fragment.
