@@ -62,7 +62,9 @@ func TestDatagramServiceIsRefused(t *testing.T) {
 			other := a.resolved(ps, netip.AddrPortFrom(loopback4, 9))
 			check(t, other.SetQPType(ib.QPTypeUD))
 			check(t, other.Connect(&ConnParam{}))
-			other.want(Unreachable)
+			if got := other.want(Unreachable); got.Err.Error() != "nobody listens at 127.0.0.1:9" {
+				t.Errorf("nobody listens: %v", got.Err)
+			}
 		})
 	}
 }

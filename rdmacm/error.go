@@ -41,9 +41,15 @@ type SIDRStatus = cm.SIDRStatus
 // service. It wraps ECONNREFUSED.
 type UnservedError struct {
 	Status SIDRStatus
+	Peer   netip.AddrPort // that was asked
 }
 
-func (e *UnservedError) Error() string { return fmt.Sprintf("not served: %v", e.Status) }
+func (e *UnservedError) Error() string {
+	if e.Status == cm.SIDRUnsupported {
+		return fmt.Sprintf("nobody listens at %v", e.Peer)
+	}
+	return fmt.Sprintf("%v does not serve it: %v", e.Peer, e.Status)
+}
 
 // Unwrap returns ECONNREFUSED.
 func (e *UnservedError) Unwrap() error { return syscall.ECONNREFUSED }

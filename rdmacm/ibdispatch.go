@@ -68,7 +68,8 @@ func (b *ibManager) request(ev ibcm.Event) {
 	id, why := b.requested(listener, &ev)
 	if id == nil {
 		b.m.mu.Lock()
-		b.refusals.note(ev.Path, ev.ServiceID, why)
+		b.refusedLocked(ibcm.Refusal{Path: ev.Path, ServiceID: ev.ServiceID,
+			PeerQPN: ev.Params.RemoteQPN, Reason: why})
 		b.m.mu.Unlock()
 		_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {
 			if ev.Kind == ibcm.EventRequest {
@@ -181,7 +182,7 @@ func (c *ibConnector) resolved(ev ibcm.Event) {
 		c.state = stDisconnected
 		c.raise(Event{
 			Type: Unreachable, PrivateData: ev.PrivateData,
-			Err: &UnservedError{ev.SIDRStatus},
+			Err: &UnservedError{ev.SIDRStatus, c.peer},
 		})
 		return
 	}

@@ -4,10 +4,12 @@ package rdmacm
 
 import (
 	"errors"
+	"net/netip"
 	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/core"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 )
@@ -29,7 +31,6 @@ type ibManager struct {
 	planned   monotime.Time // when the manager's goroutine calls serve again, at the latest
 	conns     map[ibcm.ConnID]*ibConnector
 	listeners map[ibcm.ListenerID]*ibConnector
-	refusals  refusals
 
 	// of the manager's goroutine
 	out     []ibcm.Datagram // empty, of sendBurst
@@ -45,8 +46,19 @@ func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
 			ACKDelay: ackDelay}), conns: map[ibcm.ConnID]*ibConnector{},
 		listeners: map[ibcm.ListenerID]*ibConnector{}, out: make([]ibcm.Datagram, 0, sendBurst),
 	}
-	b.agent.Refused = b.refusals.note
+	b.agent.Refused = b.refusedLocked
 	return b
+}
+
+// refusedLocked notes a request that was refused, for the log. manager.mu is held.
+func (b *ibManager) refusedLocked(r ibcm.Refusal) {
+	if !core.Logs() {
+		return
+	}
+	b.m.noteRefusalLocked(refusal{
+		kind: b.kind, local: netip.AddrPortFrom(r.Path.Local, r.ServiceID.Port()),
+		peer: netip.AddrPortFrom(r.Path.Remote, 0), peerQPN: r.PeerQPN, why: reasonOf(r.Reason),
+	})
 }
 
 // ackDelay is the time in which this side acknowledges, as a time code: the device attribute
@@ -115,7 +127,6 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	for _, ev := range b.events {
 		b.dispatch(ev)
 	}
-	b.logRefusals()
 	b.raiseDisconnects()
 	if len(b.pending) > 0 {
 		next = min(next, now.Add(disconnectPoll))

@@ -98,7 +98,16 @@ func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
 // Destroy gives the identifier back: rdma_destroy_id(3). It releases a connection, refuses a
 // request, closes a listener. No event of the ID follows, and requests to a listener that were not
 // fetched are refused. Its queue pair must be destroyed first: EBUSY.
-func (id *ID) Destroy() error {
+func (id *ID) Destroy() error { return id.end(true) }
+
+// refuseUnseen refuses a request that the application has not seen: it cannot have a queue pair.
+func (id *ID) refuseUnseen() {
+	id.mgr.noteRefusal(refusal{kind: id.kind, local: id.local, peer: id.peer, why: listenerClosed})
+	_ = id.end(false)
+}
+
+// end is Destroy. A request that the application has seen is refused by it.
+func (id *ID) end(seen bool) error {
 	id.mu.Lock()
 	if id.state == stDestroyed {
 		id.mu.Unlock()
@@ -107,6 +116,9 @@ func (id *ID) Destroy() error {
 	if id.qp != nil {
 		id.mu.Unlock()
 		return fail(syscall.EBUSY, "ID", "has a queue pair: call DestroyQP first")
+	}
+	if id.state == stRequested && seen {
+		id.logReject(nil)
 	}
 	id.state = stDestroyed
 	ch := id.ch
@@ -119,7 +131,7 @@ func (id *ID) Destroy() error {
 	id.proto.destroy()
 	for _, ev := range ch.remove(func(ev *Event) bool { return ev.ID == id || ev.ListenID == id }) {
 		if ev.ListenID == id {
-			_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
+			ev.ID.refuseUnseen()
 		}
 	}
 	m.leave()
@@ -245,6 +257,6 @@ func (id *ID) raiseRequest(ev *Event) {
 	}
 	id.mu.Unlock()
 	if !listens { // destroyed meanwhile
-		_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
+		ev.ID.refuseUnseen()
 	}
 }

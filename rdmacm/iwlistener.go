@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/cm/iwcm"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
@@ -82,6 +83,7 @@ func (c *iwConnector) listen(backlog int) error {
 	c.mgr.mu.Lock()
 	c.bound.options = c.iw.options(!c.noCRC)
 	c.bound.book = iwcm.NewListener(backlog, engine.Descriptors()/4, &c.iw.count)
+	c.bound.book.Refused = c.bound.refusedLocked
 	c.mgr.mu.Unlock()
 	if err := c.bound.start(); err != nil {
 		c.unbind()
@@ -155,6 +157,7 @@ func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 	}
 	at, err := m.locate(IWARP, unmapped(sock.Local()).Addr())
 	if err != nil || !m.join() {
+		m.noteRefusal(refusalOf(sock, noIdentifier))
 		w.update(s, func(c *iwcm.Conn, _ monotime.Time) { c.Destroy() })
 		return nil, nil
 	}
@@ -174,6 +177,27 @@ func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 	return id, ev
 }
 
+// refusedLocked notes a stream that was given up before the application has answered its request.
+// manager.mu is held.
+func (l *iwListener) refusedLocked(c *iwcm.Conn, why iwcm.Fault) {
+	if s := l.c.iw.streams[c]; s != nil && s.sock != nil && core.Logs() {
+		l.c.mgr.noteRefusalLocked(refusalOf(s.sock, faultReasons[why]))
+	}
+}
+
+var faultReasons = map[iwcm.Fault]reason{
+	iwcm.FaultTimeout:  "there was no MPA request in time, or no room for it",
+	iwcm.FaultProtocol: "no MPA request, or bytes behind it",
+	iwcm.FaultRevision: "a revision of MPA that is not spoken",
+	iwcm.FaultCrowded:  "too many streams wait",
+}
+
+// refusalOf returns the refusal of a stream.
+func refusalOf(sock *iwarp.Stream, why reason) refusal {
+	return refusal{kind: IWARP, local: unmapped(sock.Local()), peer: unmapped(sock.Remote()),
+		why: why}
+}
+
 // unmapped returns an address as the rest of the package has it.
 func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
@@ -190,7 +214,11 @@ func (l *iwListener) close() {
 	delete(w.bound, l)
 	if l.book != nil {
 		for _, conn := range l.book.Close() {
-			w.touchLocked(w.streams[conn])
+			s := w.streams[conn]
+			if s.sock != nil && core.Logs() {
+				w.m.noteRefusalLocked(refusalOf(s.sock, listenerClosed))
+			}
+			w.touchLocked(s)
 		}
 		l.book = nil
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"sync"
@@ -14,9 +13,6 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/cm/ibcm"
-	"verbena/internal/testkit/loopback"
-	"verbena/internal/wire/cm"
 	"verbena/verbs"
 )
 
@@ -56,15 +52,9 @@ func TestConnectionsAreLogged(t *testing.T) {
 			if k.join != nil {
 				k.join(t)
 			}
-			var l logLines
-			dev, err := verbs.Open(loopback.Device(t), verbs.WithLogger(slog.New(slog.NewTextHandler(&l, nil))))
-			check(t, err)
-			t.Cleanup(func() { check(t, dev.Close()) })
+			l := logged(t)
 			newFabric(t).alone()
-			logsConnections(t, k, &l)
-			if t.Failed() {
-				t.Log(l.text.String())
-			}
+			logsConnections(t, k, l)
 		})
 	}
 }
@@ -120,9 +110,6 @@ func logsConnections(t *testing.T, k kindUnderTest, l *logLines) {
 	if !k.silent && !l.has("level=WARN", event, "type=RDMA_CM_EVENT_REJECTED", peer, "nobody listens at "+port) {
 		t.Error("no line says that nobody listens")
 	}
-	if k.Kind == RoCE && !l.has("level=WARN", event, `type="request refused"`, " local="+port, " peer=", `reason="nobody listens"`) {
-		t.Error("the server has no line that it refused a request because nobody listens")
-	}
 }
 
 // connected returns both ends of a connection.
@@ -142,25 +129,4 @@ func connected(t *testing.T, ctx context.Context, l *Listener, o *Options) (clie
 		t.FailNow()
 	}
 	return client, server
-}
-
-// Strangers fill no log: they may send any number of requests.
-func TestLinesOfRefusalsAreBounded(t *testing.T) {
-	var l logLines
-	dev, err := verbs.Open(loopback.Device(t), verbs.WithLogger(slog.New(slog.NewTextHandler(&l, nil))))
-	check(t, err)
-	t.Cleanup(func() { check(t, dev.Close()) })
-	m := newFabric(t).process(1).ib
-	for range 100 * maxRefusals {
-		m.m.mu.Lock()
-		m.agent.Refused(ibcm.Path{}, 0, cm.RejInvalidServiceID)
-		m.m.mu.Unlock()
-		m.request(ibcm.Event{Kind: ibcm.EventRequest}) // of a listener that is no more
-	}
-	m.logRefusals()
-	m.logRefusals() // nothing twice
-	// the clock may have struck
-	if n := bytes.Count(l.text.Bytes(), []byte("request refused")); n < maxRefusals || n > 2*maxRefusals {
-		t.Errorf("%d lines for %d requests", n, 200*maxRefusals)
-	}
 }

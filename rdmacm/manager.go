@@ -48,8 +48,10 @@ type manager struct {
 	mu      sync.Mutex
 	ids     map[*ID]struct{}         // guarded by mu; those that are not destroyed
 	changed []engine.InterfaceChange // guarded by mu; of deviceEvents, for the goroutine
-	refs    int                      // guarded by mu; identifiers that are not destroyed
-	ended   bool                     // guarded by mu; no identifier may join any more
+	// guarded by mu; for the goroutine
+	refusals refusals
+	refs     int  // guarded by mu; identifiers that are not destroyed
+	ended    bool // guarded by mu; no identifier may join any more
 	// guarded by mu; link-local addresses as the system wants them
 	zoned map[netip.Addr]netip.Addr
 	found map[portKey]localAddr // guarded by mu; where addresses were found last
@@ -246,6 +248,7 @@ func (m *manager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 		at, did := s.serve(now)
 		next, busy = min(next, at), busy || did
 	}
+	m.logRefusals()
 	return next, busy
 }
 
@@ -255,7 +258,7 @@ func (m *manager) idleLocked() bool {
 			return false
 		}
 	}
-	return m.refs == 0
+	return m.refs == 0 && len(m.refusals.list) == 0
 }
 
 // end releases the manager's resources, unless an identifier joined in the last moment. While

@@ -98,6 +98,9 @@ func (c *trpConnector) listen(backlog int) error {
 	for _, p := range c.ports {
 		l, err := p.Listen(backlog, func(r *transporttrp.Request) {
 			c.t.put(trpEvent{to: c, request: r})
+		}, func(d transporttrp.Dropped) {
+			c.mgr.noteRefusal(refusal{kind: TRP, local: d.Local, peer: d.Remote,
+				why: reason(d.Why)})
 		})
 		if err != nil {
 			return err

@@ -63,6 +63,8 @@ func (t *trpManager) idleLocked() bool {
 func (t *trpManager) requested(listener *trpConnector, r *transporttrp.Request) {
 	at, err := t.m.locate(TRP, r.Local)
 	if err != nil || !t.m.join() {
+		t.m.noteRefusal(refusal{kind: TRP, why: noIdentifier, peer: r.Remote,
+			local: netip.AddrPortFrom(r.Local, listener.LocalAddr().Port())})
 		_ = r.Reject(r.Local, nil) // the client asks again, or gives up
 		return
 	}

@@ -15,6 +15,7 @@ type ConnEvent struct {
 	Type        string // as librdmacm names it
 	Local, Peer netip.AddrPort
 	QPN         ib.QPN // 0: there is no queue pair
+	PeerQPN     ib.QPN // of a refused request; 0: it names none
 	Err         error  // why the connection failed; nil for another event
 }
 
@@ -53,8 +54,15 @@ func (l verbLog) connection(e *ConnEvent) {
 	if e.Local.IsValid() {
 		attrs = append(attrs, slog.Any("local", text{e.Local}))
 	}
-	if e.Peer.IsValid() {
+	switch {
+	case !e.Peer.IsValid():
+	case e.Peer.Port() == 0: // the request names none
+		attrs = append(attrs, slog.Any("peer", text{e.Peer.Addr()}))
+	default:
 		attrs = append(attrs, slog.Any("peer", text{e.Peer}))
+	}
+	if e.PeerQPN != 0 {
+		attrs = append(attrs, slog.Any("peer_qpn", text{e.PeerQPN}))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("reason", e.Err))

@@ -26,9 +26,9 @@ type Config struct {
 	MaxHalfOpen int // requests not yet established; default 4,096
 	// Trace, if not nil, is called with every change of state.
 	Trace func(id ConnID, from, to State)
-	// Refused, if not nil, is called with each request for a connection that the Agent refuses by
-	// itself. It must not call the Agent.
-	Refused func(path Path, service cm.ServiceID, why cm.Reason)
+	// Refused, if not nil, is called with each request that the Agent refuses by itself. It must
+	// not call the Agent.
+	Refused func(Refusal)
 }
 
 // Path is the way between two ports. Addresses are compared without zone.

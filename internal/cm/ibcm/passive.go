@@ -47,9 +47,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, h *cm.Header, m *cm.REQ,
 // refuse answers a request that makes no connection.
 func (a *Agent) refuse(path Path, tid uint64, m *cm.REQ, why cm.Reason) {
 	a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: why})
-	if a.Refused != nil {
-		a.Refused(path, m.ServiceID, why)
-	}
+	a.refused(Refusal{path, m.ServiceID, m.LocalQPN, why})
 }
 
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.

@@ -2,6 +2,25 @@
 
 package ibcm
 
+import (
+	"verbena/ib"
+	"verbena/internal/wire/cm"
+)
+
+// Refusal is a request for a connection, or for a datagram service, that an Agent has refused.
+type Refusal struct {
+	Path      Path
+	ServiceID cm.ServiceID
+	PeerQPN   ib.QPN // 0: a SIDR_REQ names none
+	Reason    cm.Reason
+}
+
+func (a *Agent) refused(r Refusal) {
+	if a.Refused != nil {
+		a.Refused(r)
+	}
+}
+
 // Refuser answers MADs on behalf of a process that has no connections and listens
 // to nothing, so that peers need not run into their time-outs. It keeps nothing of
 // them. The zero Refuser is ready.

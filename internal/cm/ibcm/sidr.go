@@ -52,12 +52,14 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 	if !m.PKey.Matches(ib.DefaultPKey) {
 		a.count[BadPKey]++
 		a.refuseSIDR(path, tid, m, cm.SIDRRejected) // no status names the P_Key
+		a.refused(Refusal{path, m.ServiceID, 0, cm.RejUnsupported})
 		return
 	}
 	l := a.match(m.ServiceID, path.Local)
 	if l == nil {
 		a.count[NoListener]++
 		a.refuseSIDR(path, tid, m, cm.SIDRUnsupported)
+		a.refused(Refusal{path, m.ServiceID, 0, cm.RejInvalidServiceID})
 		return
 	}
 	var mad MAD

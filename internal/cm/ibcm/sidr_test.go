@@ -65,8 +65,13 @@ func TestSIDRSurvivesLossWithoutASecondRequest(t *testing.T) {
 
 func TestSIDRRefusals(t *testing.T) {
 	w := newWorld(t)
+	var refused []Refusal
+	w.server.Refused = func(r Refusal) { refused = append(refused, r) }
 	w.resolve()
 	w.run(monotime.Second)
+	if want := (Refusal{Path{serverAddr, clientAddr}, udaddy, 0, cm.RejInvalidServiceID}); len(refused) != 1 || refused[0] != want {
+		t.Errorf("refused %v, want %v", refused, want)
+	}
 	if ev := w.client.events[0]; ev.SIDRStatus != cm.SIDRUnsupported || ev.QPN != 0 {
 		t.Errorf("no listener: %+v", ev)
 	}

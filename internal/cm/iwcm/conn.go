@@ -216,6 +216,9 @@ func (c *Conn) close(f Fault, w Want) {
 		c.over(Event{Kind: EventDisconnected, Fault: f}, w)
 	default: // nobody was notified of it; the owner of a request finds out when it answers
 		c.over(Event{}, w)
+		if l := c.listener; l.Refused != nil && f != FaultReset {
+			l.Refused(c, f)
+		}
 	}
 }
 

@@ -25,6 +25,10 @@ const (
 
 // Listener holds the connections of a listener that are not answered.
 type Listener struct {
+	// Refused, if not nil, is called with each connection that is given up before the application
+	// has answered its request. The peer has not ended it. Refused must not call the Listener.
+	Refused func(c *Conn, why Fault)
+
 	backlog   int
 	most      int // strangers
 	count     *Counters

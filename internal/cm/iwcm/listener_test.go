@@ -5,6 +5,7 @@ package iwcm
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"verbena/internal/iwarp/mpa"
@@ -30,10 +31,15 @@ func TestBadInputOnAListeningPort(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &pair{t: t}
 			p.listener = NewListener(4, maxStrangers, &p.countB)
+			var refused []Fault
+			p.listener.Refused = func(_ *Conn, why Fault) { refused = append(refused, why) }
 			p.b, _ = p.listener.Take(0, someAddr, someEnd)
 			p.b.HandleInput(0, c.input)
 			p.over(p.b, WantShut)
 			p.wantNoEvent(p.b)
+			if !slices.Equal(refused, []Fault{c.fault}) {
+				t.Errorf("refused for %v, want %v", refused, c.fault)
+			}
 			if p.listener.Next() != nil || p.countB.Fault(c.fault) != 1 {
 				t.Errorf("counted %v", p.countB)
 			}

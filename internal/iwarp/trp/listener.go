@@ -30,6 +30,9 @@ type Listener struct {
 	waiting  int
 	unproven []*client // nothing has shown that they exist; maxUnproven at most
 	count    Counters
+	// of the last datagram
+	malformed wire.Malformed
+	full      bool
 }
 
 type client struct {
@@ -62,8 +65,10 @@ func NewListener(cfg Config, backlog int, secret uint64) (*Listener, error) {
 func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn,
 	fresh bool, again *Challenge) {
 	l.count.By[Received]++
+	l.full = false
 	var p wire.Packet
-	if m := p.Parse(datagram); m != wire.WellFormed {
+	m := p.Parse(datagram)
+	if l.malformed = m; m != wire.WellFormed {
 		l.count.Malformed[m]++
 		return nil, false, nil
 	}
@@ -83,6 +88,7 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 		return known.conn, false, nil
 	case l.waiting == l.backlog, len(l.clients) == l.most, !telling && !l.mayCome(from.Addr()):
 		l.count.By[BacklogFull]++
+		l.full = true
 		return nil, false, nil
 	}
 	c = newConn(l.cfg, false, from)
@@ -97,6 +103,18 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 		l.unproven = append(l.unproven, k)
 	}
 	return c, true, nil
+}
+
+// Dropped returns why the last datagram of HandleInput was dropped, "" if it was not, or if it came
+// at the wrong time.
+func (l *Listener) Dropped() string {
+	switch {
+	case l.malformed != wire.WellFormed:
+		return "no datagram of TRP: " + l.malformed.String()
+	case l.full:
+		return "too many requests wait"
+	}
+	return ""
 }
 
 // Answered is called when the application answers a Request, before Accept or Reject. It reports

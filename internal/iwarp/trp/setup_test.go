@@ -371,10 +371,18 @@ func TestBacklog(t *testing.T) {
 		t.Fatal("one client too many was taken")
 	}
 	wantEqual(t, "dropped", l.Counters().By[BacklogFull], 2)
-	for _, b := range [][]byte{nil, data(0, 0).Append(nil), request(512)[:15]} {
-		if c, fresh, again := l.HandleInput(0, third, b); c != nil || fresh || again != nil {
-			t.Errorf("%x made an association", b)
+	wantEqual(t, "why", l.Dropped(), "too many requests wait")
+	for _, d := range []struct {
+		b   []byte
+		why string
+	}{
+		{nil, "no datagram of TRP: too_short"}, {data(0, 0).Append(nil), ""},
+		{request(512)[:15], "no datagram of TRP: short_setup"},
+	} {
+		if c, fresh, again := l.HandleInput(0, third, d.b); c != nil || fresh || again != nil {
+			t.Errorf("%x made an association", d.b)
 		}
+		wantEqual(t, "why", l.Dropped(), d.why)
 	}
 	wantEqual(t, "of no use", l.Counters().By[IgnoredOpcode], 1)
 	wantEqual(t, "too short", l.Counters().Malformed[wire.TooShort]+l.Counters().Malformed[wire.ShortSetup], 2)

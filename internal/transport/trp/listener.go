@@ -21,6 +21,7 @@ type Listener struct {
 	// immutable after Listen
 	port      *Port
 	onRequest func(*Request)
+	onDrop    func(d Dropped)
 
 	opening atomic.Bool // a port that refusals leave by
 
@@ -47,15 +48,24 @@ type Request struct {
 	answered atomic.Bool
 }
 
-// Listen takes requests. The reading thread calls onRequest with each, and it must not block. At
-// most backlog requests wait for their answer, trp's default if it is not positive.
-func (p *Port) Listen(backlog int, onRequest func(*Request)) (*Listener, error) {
+// Dropped is a datagram that a listener could not take: garbage, or a request beyond its backlog.
+type Dropped struct {
+	Local  netip.AddrPort // that it came to
+	Remote netip.AddrPort // that it came from
+	Why    string
+}
+
+// Listen takes requests. The reading thread calls onRequest with each, and onDrop, unless it is
+// nil, with each datagram that is dropped. They must not block. At most backlog requests wait for
+// their answer, trp's default if it is not positive.
+func (p *Port) Listen(backlog int, onRequest func(*Request), onDrop func(Dropped)) (*Listener,
+	error) {
 	m, err := trp.NewListener(config, backlog, entropy.Uint64())
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{port: p, onRequest: onRequest, machine: m, owners: map[*trp.Conn]owner{},
-		replies: map[netip.Addr]*Port{}}
+	l := &Listener{port: p, onRequest: onRequest, onDrop: onDrop, machine: m,
+		owners: map[*trp.Conn]owner{}, replies: map[netip.Addr]*Port{}}
 	p.trp.listeners.add(l)
 	p.give(l)
 	return l, nil
@@ -105,8 +115,14 @@ func (l *Listener) datagram(now monotime.Time, m *udp.Message, d []byte) {
 	}
 	c, fresh, again := l.machine.HandleInput(now, m.Src, d)
 	owner := l.owners[c]
+	var why string
+	if l.onDrop != nil {
+		why = l.machine.Dropped()
+	}
 	l.mu.Unlock()
 	switch {
+	case why != "":
+		l.onDrop(Dropped{netip.AddrPortFrom(m.Dst.WithZone(""), l.port.addr.Port()), m.Src, why})
 	case again != nil:
 		l.challenge(now, m.Dst, again)
 	case fresh:

@@ -112,7 +112,7 @@ func listen(n *node, at netip.Addr, backlog int) (*Listener, chan *Request) {
 		n.T.Fatal(err)
 	}
 	requests := make(chan *Request, 64)
-	l, err := p.Listen(backlog, func(r *Request) { requests <- r })
+	l, err := p.Listen(backlog, func(r *Request) { requests <- r }, nil)
 	if err != nil {
 		n.T.Fatal(err)
 	}
