@@ -96,13 +96,13 @@ func TestUnmappedTarget(t *testing.T) {
 	a.post(w)
 	head := wire.LengthBytes + wire.TaggedBytes
 	b.take(a.out[:head], whole, never)
-	iov, n := b.s.Place(nil)
+	iov, n := b.s.Place(nil, b.gaps[:])
 	if n == 0 {
 		t.Fatal("not to be read straight to its place")
 	}
-	b.s.HandlePlaced(iov, 0)
+	b.s.HandlePlaced(0, iov, 0)
 	b.s.Unplaceable() // as readv found
-	if _, n := b.s.Place(nil); n != 0 {
+	if _, n := b.s.Place(nil, b.gaps[:]); n != 0 {
 		t.Errorf("%d bytes are to be read there again", n)
 	}
 	was := mem.Unplaced()
@@ -117,10 +117,10 @@ func TestUnmappedTarget(t *testing.T) {
 	a.post(a.send(0, 1000))
 	head = wire.LengthBytes + wire.UntaggedBytes
 	b.take(a.out[:head], whole, never)
-	if _, n := b.s.Place(nil); n != 1000 {
+	if _, n := b.s.Place(nil, b.gaps[:]); n != 1000 {
 		t.Errorf("the next segment: %d bytes are to be read straight to their place", n)
 	}
-	b.s.HandlePlaced(nil, 0)
+	b.s.HandlePlaced(0, nil, 0)
 	b.take(a.out[head:], whole, never)
 	b.wantRecv("what comes behind", 7, ib.WCSuccess)
 	b.wantBytes("what comes behind", 0, a.bytes[:1000])
@@ -146,12 +146,12 @@ func TestTargetThatIsGone(t *testing.T) {
 	s := write(b, f)
 	head := wire.LengthBytes + wire.TaggedBytes
 	b.take(s[:head], whole, never)
-	iov, n := b.s.Place(nil)
+	iov, n := b.s.Place(nil, b.gaps[:])
 	if n != 2000 {
 		t.Fatalf("room for %d bytes", n)
 	}
 	f.goes(t)
-	b.s.HandlePlaced(iov, n) // for the CRC it is read again
+	b.s.HandlePlaced(0, iov, n) // for the CRC it is read again
 	b.take(s[head+n:], whole, never)
 	b.wantTerminate(wire.RDMAPUnspecific)
 	if !f.Idle() {

@@ -12,8 +12,9 @@ import (
 // place copies the next payload bytes to where they belong.
 func (q *QP) place(b []byte) {
 	r := &q.rx
-	spans, ok := q.openTarget(r.spans[:0], len(b))
-	if !ok {
+	spans, v := q.openTarget(r.spans[:0], len(b))
+	if v != ib.VendorNone {
+		q.targetFault(v)
 		return
 	}
 	for i := range spans {
@@ -37,7 +38,7 @@ func release(spans []mem.Span) []mem.Span {
 
 // openTarget opens the memory that the next n payload bytes belong to, appending
 // to spans. The keys are looked at for each piece: they may be gone meanwhile.
-func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, bool) {
+func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, ib.VendorErr) {
 	r := &q.rx
 	var s mem.Span
 	var v ib.VendorErr
@@ -53,14 +54,13 @@ func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, bool) {
 		return q.openRecv(spans, int(r.sendMO)+r.got, n)
 	}
 	if v != ib.VendorNone {
-		q.targetFault(v)
-		return spans, false
+		return spans, v
 	}
-	return append(spans, s), true
+	return append(spans, s), v
 }
 
 // openRecv opens n bytes from off of the receive held.
-func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, bool) {
+func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, ib.VendorErr) {
 	for i := 0; n > 0; i++ {
 		g := q.Recv.SGE[i]
 		if uint32(off) >= g.Length {
@@ -72,13 +72,12 @@ func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, bool) {
 		off = 0
 		s, v := q.Mem.Local(q.RecvPD(), g, ib.AccessLocalWrite)
 		if v != ib.VendorNone {
-			q.targetFault(v)
-			return release(spans), false
+			return release(spans), v
 		}
 		spans = append(spans, s)
 		n -= int(g.Length)
 	}
-	return spans, true
+	return spans, ib.VendorNone
 }
 
 // targetFault refuses the segment because its memory cannot be written.
@@ -92,42 +91,99 @@ func (q *QP) targetFault(v ib.VendorErr) {
 	}
 }
 
-// Place appends to iov the memory for the next payload bytes, up to max of them, and returns the
-// room there. It is 0 where they have to be given to SegmentData. Unless it is 0, Placed must
-// follow, also after a failed read or the end of the queue pair: until then the memory is held.
-func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
+// layout is the memory of one read: the rest of a segment's payload, and the segments behind it.
+type layout struct {
+	first  int // payload bytes of the segment that is arriving
+	size   int // … of each behind it
+	behind int // segments
+}
+
+// bytes returns the payload bytes of all segments.
+func (l *layout) bytes() int { return l.first + l.behind*l.size }
+
+// openPlace opens the memory for the payload that is to be read next: run bytes of the segment
+// that is arriving, and others behind it if alone is false. There is none where it has to be given
+// to SegmentData, and l.first is 0 then. Unless it is, closePlace must follow, also after a failed
+// read or the end of the queue pair: until then the memory is held.
+func (q *QP) openPlace(run int, alone bool) (l layout) {
+	r := &q.rx
 	if len(q.placing) > 0 {
-		panic("rdmap: Place without Placed")
+		panic("rdmap: memory is opened for a read already")
 	}
-	if q.rx.copied || !q.takesPayload() {
-		return iov, 0
+	if r.copied || !q.takesPayload() {
+		return layout{}
 	}
-	n := min(max, q.rx.payload()-q.rx.got)
-	if n <= 0 {
-		return iov, 0
+	l = layout{first: min(run, r.payload()-r.got), size: r.payload()}
+	if l.first <= 0 {
+		return layout{}
 	}
-	before := len(iov)
-	var ok bool
-	if q.placing, ok = q.openTarget(q.placing, n); !ok {
-		return iov, 0
+	if !alone {
+		l.behind = q.promised()
+	}
+	var v ib.VendorErr
+	if q.placing, v = q.openTarget(q.placing, l.bytes()); v != ib.VendorNone && l.behind > 0 {
+		l.behind = 0
+		q.placing, v = q.openTarget(q.placing, l.first)
+	}
+	if v != ib.VendorNone {
+		q.targetFault(v)
+		return layout{}
 	}
 	for i := range q.placing {
 		if q.placing[i].Null() { // SegmentData discards the bytes
-			q.placing = release(q.placing)
+			q.closePlace()
 			q.Unplaceable()
-			return iov[:before], 0
+			return layout{}
 		}
-		iov = q.placing[i].AppendSlices(iov, 0, q.placing[i].Len())
 	}
-	return iov, n
+	return l
 }
 
-// Placed handles n payload bytes, none if nothing came, that were read to Place's memory.
-func (q *QP) Placed(n int) {
-	q.placing = release(q.placing)
+// promised returns how many segments follow the one that is arriving, by Control.More: none if they
+// would not fit.
+func (q *QP) promised() int {
+	r := &q.rx
+	if !q.set.Counted || r.h.More == 0 {
+		return 0
+	}
+	room, n := uint64(0), uint64(r.payload())*(1+uint64(r.h.More))
+	switch r.h.Opcode {
+	case wire.RDMAWrite:
+		room = -r.h.TO - 1 // the key's range is looked at by openTarget
+	case wire.ReadResponse:
+		room = uint64(q.req.reads[0].left)
+	default:
+		room = uint64(q.Recv.Length) - uint64(r.sendMO)
+	}
+	if n > room {
+		return 0
+	}
+	return int(r.h.More)
+}
+
+// appendPlace appends to iov n bytes of openPlace's memory from off on.
+func (q *QP) appendPlace(iov [][]byte, off, n int) [][]byte {
+	for i := 0; n > 0; i++ {
+		s := &q.placing[i]
+		if off >= s.Len() {
+			off -= s.Len()
+			continue
+		}
+		k := min(n, s.Len()-off)
+		iov = s.AppendSlices(iov, off, k)
+		off, n = 0, n-k
+	}
+	return iov
+}
+
+// placed handles n payload bytes of a segment, none if nothing came, that were read to their place.
+func (q *QP) placed(n int) {
 	q.rx.got += n
 	q.Count[PlacedDirect] += uint64(n)
 }
+
+// closePlace lets go of openPlace's memory.
+func (q *QP) closePlace() { q.placing = release(q.placing) }
 
 // Unplaceable notes that Place's memory could not be read to: the rest of the segment will be
 // copied there, which reveals the memory's state.

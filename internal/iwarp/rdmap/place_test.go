@@ -26,7 +26,7 @@ func TestPlaceIsHeld(t *testing.T) {
 		if !b.mr.Idle() {
 			t.Fatalf("%s: held before it is shown", name)
 		}
-		iov, n := b.s.Place(nil)
+		iov, n := b.s.Place(nil, b.gaps[:])
 		if n == 0 || b.mr.Idle() {
 			t.Fatalf("%s: room for %d, not held", name, n)
 		}
@@ -34,18 +34,18 @@ func TestPlaceIsHeld(t *testing.T) {
 		if b.mr.Idle() {
 			t.Errorf("%s: let go while the reader may write", name)
 		}
-		b.s.HandlePlaced(iov, 0) // nothing came
+		b.s.HandlePlaced(0, iov, 0) // nothing came
 		b.freed()
 		if name != "nothing" {
-			if _, n := b.s.Place(nil); n != 0 {
+			if _, n := b.s.Place(nil, b.gaps[:]); n != 0 {
 				t.Errorf("%s: room for %d", name, n)
 			}
 			continue
 		}
-		if _, again := b.s.Place(nil); again != n {
+		if _, again := b.s.Place(nil, b.gaps[:]); again != n {
 			t.Errorf("room for %d, then for %d", n, again)
 		}
-		b.s.HandlePlaced(iov, copy(iov[0], a.out[30:130]))
+		b.s.HandlePlaced(0, iov, copy(iov[0], a.out[30:130]))
 		b.take(a.out[130:], whole, always)
 		b.wantRecv("SEND", 1, ib.WCSuccess)
 		b.wantBytes("first", 0, a.bytes[:3000])

@@ -27,6 +27,8 @@ type Settings struct {
 	// Extensions says that the peer has RFC 7306: immediate data and atomics. We
 	// serve them in any case.
 	Extensions bool
+	// Counted says that both ends know Control.More.
+	Counted bool
 	// Urdma says that the peer has atomics in any case, and as urdma has them: other
 	// numbers, and no masks.
 	Urdma bool

@@ -33,6 +33,7 @@ type receiver struct {
 
 	sendMSN, requestMSN, atomicMSN uint32 // expected
 	sendMO                         uint32 // of the SEND in progress
+	sendMin                        uint64 // bytes that it has at least, by Control.More
 	writing                        uint32 // bytes of the WRITE in progress
 	wrote                          uint32 // … of the last one that ended
 
@@ -203,6 +204,14 @@ func (q *QP) checkSend() (e wire.TermError, f fault, ok bool) {
 	if n := r.payload(); r.h.Opcode.IsSend() && uint64(r.sendMO)+uint64(n) > uint64(q.Recv.Length) {
 		return wire.DDPTooLong, fault{ib.WCLocLenErr, ib.VendorLength, ib.EventQPReqErr}, false
 	}
+	if q.set.Counted && r.h.Opcode.IsSend() {
+		// A later message may have been read behind it, to memory that the application relies on.
+		end := uint64(r.sendMO) + uint64(r.payload())
+		r.sendMin = max(r.sendMin, end+uint64(r.h.More)*uint64(r.payload()))
+		if r.h.Last && end < r.sendMin {
+			return wire.RDMAPUnspecific, reqErr, false
+		}
+	}
 	return e, f, true
 }
 
@@ -355,7 +364,7 @@ func (q *QP) deliverSend() {
 	}
 	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: r.sendMO}
 	r.sendMSN++
-	r.sendMO = 0
+	r.sendMO, r.sendMin = 0, 0
 	if r.h.Opcode.Info().Invalidates {
 		if v := q.Mem.Invalidate(q.PD, q.QPN, r.h.STag, true); v != ib.VendorNone {
 			r.refuse(wire.RDMAPCannotInvalidate, fault{ib.WCLocAccessErr, v, ib.EventQPAccessErr})

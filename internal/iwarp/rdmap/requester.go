@@ -4,6 +4,7 @@ package rdmap
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
@@ -200,18 +201,16 @@ func (q *QP) makeData(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 		return ib.WCSuccess, ib.VendorNone
 	}
 	write := w.Opcode == ib.WRRDMAWrite || w.Opcode == ib.WRRDMAWriteWithImm
-	size := q.set.MaxSegment - wire.UntaggedBytes
+	op := sendOpcode(w)
 	if write {
-		size = q.set.MaxSegment - wire.TaggedBytes
+		op = wire.RDMAWrite
 	}
-	n := min(uint32(size), w.Length-r.off)
-	last := r.off+n == w.Length
+	c, n := q.cut(op, w.Length-r.off)
 	if write {
-		o.header(wire.Header{Control: wire.NewControl(wire.RDMAWrite, last),
-			STag: tagOf(w.RKey, w.Length), TO: w.RemoteAddr + uint64(r.off)})
+		o.header(wire.Header{Control: c, STag: tagOf(w.RKey, w.Length),
+			TO: w.RemoteAddr + uint64(r.off)})
 	} else {
-		h := wire.Header{Control: wire.NewControl(sendOpcode(w), last), QN: wire.QNSend,
-			MSN: r.sendMSN, MO: r.off}
+		h := wire.Header{Control: c, QN: wire.QNSend, MSN: r.sendMSN, MO: r.off}
 		if w.Opcode == ib.WRSendWithInv {
 			h.STag = w.InvalidateKey
 		}
@@ -231,6 +230,22 @@ func (q *QP) makeData(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 		o.spans, p.Spans = spans, spans
 	}
 	return s, v
+}
+
+// cut returns the control bytes of a message's next segment, and how many of the left bytes it
+// carries.
+func (q *QP) cut(op wire.Opcode, left uint32) (wire.Control, uint32) {
+	c := wire.NewControl(op, false)
+	size := uint32(q.set.MaxSegment - c.HeaderBytes())
+	if q.set.Counted {
+		size = 1 << (bits.Len32(size) - 1) // messages mostly are so many
+	}
+	n := min(size, left)
+	c.Last = n == left
+	if q.set.Counted {
+		c.More = uint8(min((left-n)/size, wire.MaxMore))
+	}
+	return c, n
 }
 
 // tagOf returns the key as it goes on the wire.

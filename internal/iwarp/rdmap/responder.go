@@ -38,10 +38,8 @@ func (q *QP) peekResponse(now monotime.Time) bool {
 		o.head = e.reply.Append(o.head)
 		return true
 	}
-	n := min(uint32(q.set.MaxSegment-wire.TaggedBytes), e.read.Size-e.sent)
-	last := e.sent+n == e.read.Size
-	o.header(wire.Header{Control: wire.NewControl(wire.ReadResponse, last), STag: e.read.SinkSTag,
-		TO: e.read.SinkTO + uint64(e.sent)})
+	c, n := q.cut(wire.ReadResponse, e.read.Size-e.sent)
+	o.header(wire.Header{Control: c, STag: e.read.SinkSTag, TO: e.read.SinkTO + uint64(e.sent)})
 	if n == 0 {
 		return true
 	}

@@ -51,6 +51,7 @@ type end struct {
 	now   monotime.Time
 
 	burst   *mpa.Burst
+	gaps    [GapsBytes]byte
 	out     []byte // written and not carried
 	nothing bool   // output is left in the machine
 }
@@ -160,13 +161,13 @@ func (e *end) take(b []byte, chunk func(n int) int, direct func() bool) {
 	for len(b) > 0 {
 		n := chunk(len(b))
 		if room := 0; direct() {
-			if iov, room = e.s.Place(iov[:0]); room > 0 {
+			if iov, room = e.s.Place(iov[:0], e.gaps[:]); room > 0 {
 				n = min(n, room)
 				left := b[:n]
 				for i := 0; len(left) > 0; i++ {
 					left = left[copy(iov[i], left):]
 				}
-				e.s.HandlePlaced(iov, n)
+				e.s.HandlePlaced(e.now, iov, n)
 				b = b[n:]
 				continue
 			}

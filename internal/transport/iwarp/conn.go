@@ -379,7 +379,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 		c.Unlock()
 		return false, false
 	}
-	iov, placed := c.fpdus.Place(in.iov[:0])
+	iov, placed := c.fpdus.Place(in.iov[:0], in.gaps[:])
 	pieces := len(iov)
 	buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
 	iov = append(iov, buf)
@@ -394,7 +394,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 	c.Lock()
 	c.reading = false
 	if placed > 0 {
-		c.fpdus.HandlePlaced(iov[:pieces], min(got, placed))
+		c.fpdus.HandlePlaced(now, iov[:pieces], min(got, placed))
 	}
 	if got > placed {
 		c.fpdus.HandleInput(now, buf[:got-placed])

@@ -9,6 +9,7 @@ import (
 
 	"verbena/internal/engine"
 	"verbena/internal/engine/policy"
+	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/sys/tcp"
 )
 
@@ -37,6 +38,7 @@ type input struct {
 	vec     tcp.Vectors
 	iov     [][]byte
 	buf     []byte
+	gaps    [rdmap.GapsBytes]byte
 	closed  bool
 }
 

@@ -19,5 +19,5 @@ func readAhead(s *rdmap.Stream, placed, all int) int {
 	if n := s.SegmentBytes(); n > 0 && n < policy.LargeSegment {
 		return all
 	}
-	return min(s.Rest()-placed+headerRoom, all)
+	return min(max(s.Rest()-placed, 0)+headerRoom, all)
 }

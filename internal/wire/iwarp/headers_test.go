@@ -86,11 +86,15 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestReservedBits holds that reserved bits are not read and not sent.
+// TestReservedBits holds that reserved bits are not read and not sent, except those that say how
+// many segments follow.
 func TestReservedBits(t *testing.T) {
 	c, _, _ := ParseControl([]byte{0xfd, 0x73})
-	if want := (Control{Tagged: true, Last: true, DV: 1, RV: 1, Opcode: Send}); c != want || !bytes.Equal(c.Append(nil), []byte{0xc1, 0x43}) {
+	if want := (Control{Tagged: true, Last: true, More: MaxMore, DV: 1, RV: 1, Opcode: Send}); c != want || !bytes.Equal(c.Append(nil), []byte{0xfd, 0x43}) {
 		t.Errorf("%+v", c)
+	}
+	if b := NewControl(Send, true).Append(nil); !bytes.Equal(b, []byte{0x41, 0x43}) { // as others are sent it
+		t.Errorf("%x", b)
 	}
 	f, _, ok := ParseMPAFrame(unhex(t, "4d504120494420526571204672616d65"+"0e"+"01"+"0000"))
 	if want := (MPAFrame{Revision: 1, PrivateData: []byte{}}); !ok || !reflect.DeepEqual(f, want) {

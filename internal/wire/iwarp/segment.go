@@ -25,6 +25,7 @@ const (
 const (
 	ddpTagged      = 1 << 7 // byte 0
 	ddpLast        = 1 << 6
+	ddpMoreShift   = 2
 	ddpVersionMask = 3
 	rdmapVShift    = 6 // byte 1
 	rdmapOpMask    = 15
@@ -37,10 +38,19 @@ const (
 type Control struct {
 	Tagged bool // T
 	Last   bool // L: of the message
+	// More is the number of segments of the message, with as much payload, that follow this one,
+	// or MaxMore if there are more. 0: their sender does not say.
+	//
+	// Deviation: RFC 5041 reserves these bits, which receivers do not look at. Only our own kind
+	// is sent others than 0.
+	More   uint8
 	DV     uint8
 	RV     uint8
 	Opcode Opcode
 }
+
+// MaxMore is the largest number of segments that Control.More can have.
+const MaxMore = 15
 
 // NewControl returns the control bytes of a segment of this version.
 func NewControl(o Opcode, last bool) Control {
@@ -54,13 +64,14 @@ func ParseControl(b []byte) (c Control, rest []byte, ok bool) {
 	}
 	// T L reserved (4) DV (2)
 	c.Tagged, c.Last, c.DV = b[0]&ddpTagged != 0, b[0]&ddpLast != 0, b[0]&ddpVersionMask
+	c.More = b[0] >> ddpMoreShift & MaxMore
 	c.RV, c.Opcode = b[1]>>rdmapVShift, Opcode(b[1]&rdmapOpMask) // RV (2) reserved (2) opcode (4)
 	return c, b[ControlBytes:], true
 }
 
 // Append appends the 2 bytes of c to b.
 func (c Control) Append(b []byte) []byte {
-	first := c.DV & ddpVersionMask
+	first := c.DV&ddpVersionMask | c.More&MaxMore<<ddpMoreShift
 	if c.Tagged {
 		first |= ddpTagged
 	}
