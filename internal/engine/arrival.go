@@ -73,6 +73,7 @@ func (e *Engine) Collect(waits bool) (messages int) {
 	}
 	left := waits && e.lull.Load() && len(*e.sleepers.Load()) == 0
 	if messages == 0 && !left || passed(n, 1, policy.SocketPolls) {
+		e.bg.looks.Add(1)
 		k := 0
 		for _, in := range *e.inputs.Load() {
 			k += max(in.TryPoll(true), 0)

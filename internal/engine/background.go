@@ -32,6 +32,7 @@ type background struct {
 	sleeper futex.Sleeper     // of the naps
 
 	polls     atomic.Uint64         // calls of Engine.Collect
+	looks     atomic.Uint64         // of them: those that read the sockets
 	wakeAt    atomic.Int64          // until when it sleeps or waits
 	stopping  atomic.Bool           // it is to end, or has ended without its descriptors
 	kicked    atomic.Bool           // a thread stopped polling

@@ -21,7 +21,9 @@ import (
 //	  │ application polls on ─► Flush sends the acknowledgement, at once if there
 //	  │                         was no answer, after policy.AckGrace if there was
 //	  │                         (one poll later: it may poll several queues in turn)
-//	  └ the next message comes: after an answer both are acknowledged together
+//	  └ the next message comes: after an answer both are acknowledged together, until
+//	                          policy.AckBatches are. The poll after the last one's answer
+//	                          acknowledges them, while the peer is at work
 //
 // A peer may wait for the acknowledgement itself before it goes on, as perftest does: its next
 // message comes only after the grace has run out. From then on the acknowledgement leaves with the
@@ -150,8 +152,8 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 			return false
 		}
 		l.expired, l.penalty = 0, 0 // the two sides do take turns
-		if l.messages == policy.AckBatches {
-			return false
+		if l.full() {
+			return false // the poll that was to send it has not come
 		}
 	} else {
 		// The background goroutine flushes when its nap ends, at the latest.
@@ -238,7 +240,7 @@ func (l *Lane) flush(grace monotime.Duration) {
 			l.eng.bg.guards(): // in this order, see guards
 			c.mu.Unlock()
 		default:
-			if grace > 0 && d.answered {
+			if grace > 0 && d.answered && !d.full() {
 				d.expire()
 			}
 			d.waiting = false
@@ -254,5 +256,8 @@ func (l *DelayedAck) mayStillAnswer(now monotime.Time, grace monotime.Duration) 
 	if !l.answered {
 		return l.lane.count() < l.poll+2
 	}
-	return now.Sub(l.since) < grace
+	return !l.full() && now.Sub(l.since) < grace
 }
+
+// full reports whether the acknowledgement covers as many messages as it may.
+func (l *DelayedAck) full() bool { return l.messages >= policy.AckBatches }

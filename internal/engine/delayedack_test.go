@@ -71,6 +71,47 @@ func TestMessagesBeforeOtherPollsAreNotTogether(t *testing.T) {
 	}
 }
 
+// An acknowledgement that covers as many messages as it may waits for the last one's answer, and
+// leaves with the next look. (It left before that answer.) A lack of looks does not let it grow.
+func TestFullAcknowledgementFollowsTheAnswer(t *testing.T) {
+	a := newAnswering(t)
+	lane := a.eng.FirstLane()
+	l := NewDelayedAck(&a.Conn, lane)
+	now := monotime.Now()
+	arrive := func(psn int) (delayed bool) {
+		lane.Poll()
+		lane.Poll()
+		a.hear(now, 1)
+		a.Lock()
+		if delayed = l.DelayUnlock(now, ib.PSN(psn)); !delayed {
+			a.Unlock()
+		}
+		return delayed
+	}
+	for psn := range policy.AckBatches {
+		if !arrive(psn) {
+			t.Fatalf("the acknowledgement of message %d leaves before its answer", psn)
+		}
+		a.answer(&now, quick, 1)
+		l.NotePost()
+		lane.flush(monotime.Second)
+		if full := psn == policy.AckBatches-1; l.Waiting() == full {
+			t.Fatalf("message %d is answered: the acknowledgement waits: %t", psn, !full)
+		}
+	}
+	if l.expired > 0 {
+		t.Error("the peer is taken for one that waits for it")
+	}
+	for psn := range policy.AckBatches + 1 {
+		delayed := arrive(psn)
+		if full := psn == policy.AckBatches; delayed == full {
+			t.Fatalf("no look has come: the acknowledgement of message %d is delayed: %t", psn, delayed)
+		}
+		a.answer(&now, quick, 1)
+		l.NotePost()
+	}
+}
+
 // A grace that was given up is tried again, ever more rarely.
 func TestGraceIsTriedAgainEverMoreRarely(t *testing.T) {
 	var l DelayedAck

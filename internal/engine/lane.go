@@ -26,7 +26,9 @@ type Lane struct {
 
 	_ [64]byte // the threads of other Lanes read other cache lines
 
-	polls atomic.Uint64 // calls of Poll; see count
+	polls  atomic.Uint64 // calls of Poll; see count
+	looks  atomic.Uint64 // of them: those that read the sockets
+	silent atomic.Uint64 // looks in a row that found nothing, up to policy.SilentLooks
 
 	// atomic, of the thread that polls; of several threads' looks some may be lost
 	looked atomic.Int64            // when the other Lanes were last looked at
@@ -160,23 +162,20 @@ func (l *Lane) count() uint64 { return l.polls.Load() + l.eng.bg.polls.Load() }
 
 // polled returns the number of polls of all Lanes, and of answers: a thread that answers many
 // messages polls when it has done so.
-func (e *Engine) polled() uint64 { return e.passes(1) + e.answered() }
-
-// socketReads returns a number that changes only if a thread of the application has read the
-// sockets, or answered. Beside rings most polls read no socket: it counts those that always do.
-func (e *Engine) socketReads() uint64 {
-	every := uint64(1)
-	if len(*e.rings.Load()) > 0 {
-		every = policy.SocketPolls
+func (e *Engine) polled() uint64 {
+	n, used := e.bg.polls.Load()+e.answered(), e.usedLanes()
+	for i := range used {
+		n += used[i].polls.Load()
 	}
-	return e.passes(every) + e.answered()
+	return n
 }
 
-// passes returns the number of multiples of every that the polls of the Lanes have passed.
-func (e *Engine) passes(every uint64) uint64 {
-	n, used := e.bg.polls.Load()/every, e.usedLanes()
+// socketReads returns a number that changes only if a thread of the application has read the
+// sockets, or answered.
+func (e *Engine) socketReads() uint64 {
+	n, used := e.bg.looks.Load()+e.answered(), e.usedLanes()
 	for i := range used {
-		n += used[i].polls.Load() / every
+		n += used[i].looks.Load()
 	}
 	return n
 }

@@ -31,8 +31,9 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 			messages += max(r.TryPoll(true), 0)
 		}
 	}
-	if len(rings) == 0 || passed(n, polls, policy.SocketPolls) || messages == 0 && !e.quiet.Load() {
+	if len(rings) == 0 || passed(n, polls, l.socketPolls()) || messages == 0 && !e.quiet.Load() {
 		k := l.readInputs()
+		l.noteLook(k > 0)
 		if quiet := k == 0; quiet != e.quiet.Load() {
 			e.quiet.Store(quiet)
 		}
@@ -52,6 +53,24 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 		l.settleServed()
 	}
 	return messages
+}
+
+// socketPolls returns the number of polls between looks at sockets, where rings are.
+func (l *Lane) socketPolls() uint64 {
+	if l.silent.Load() < policy.SilentLooks {
+		return policy.SocketPolls
+	}
+	return policy.SilentPolls
+}
+
+// noteLook counts a look at sockets.
+func (l *Lane) noteLook(found bool) {
+	l.looks.Add(1)
+	if silent := l.silent.Load(); found {
+		l.silent.Store(0)
+	} else if silent < policy.SilentLooks {
+		l.silent.Store(silent + 1)
+	}
 }
 
 // readInputs reads the inputs of l that are no rings.

@@ -2,7 +2,11 @@
 
 package engine
 
-import "testing"
+import (
+	"testing"
+
+	"verbena/internal/engine/policy"
+)
 
 // A poll that counts for n passes every multiple that one of n polls would have passed.
 func TestPassed(t *testing.T) {
@@ -16,5 +20,31 @@ func TestPassed(t *testing.T) {
 		if want := min(100*step/64, 100); uint64(times) != want {
 			t.Errorf("100 polls for %d each look %d times, want %d", step, times, want)
 		}
+	}
+}
+
+// Beside rings a look at the sockets costs as much as many polls. Where many looks found nothing
+// they become rarer, until one finds something.
+func TestSilentSocketsAreLookedAtRarely(t *testing.T) {
+	e, in := stoppedWithRing(t, func(*Engine) bool { return false })
+	lane := e.FirstLane()
+	for in.threads < int(policy.SilentLooks) {
+		lane.Poll()
+	}
+	looks := func() int {
+		in.threads = 0
+		for range 4 * policy.SilentPolls {
+			lane.Poll()
+		}
+		return in.threads
+	}
+	if n := looks(); n > 5 {
+		t.Errorf("%d looks in %d polls, want 4", n, 4*policy.SilentPolls)
+	}
+	for in.came = 1; in.came > 0; {
+		lane.Poll()
+	}
+	if n, want := looks(), int(4*policy.SilentPolls/policy.SocketPolls); n < want {
+		t.Errorf("%d looks after a message, want %d", n, want)
 	}
 }

@@ -271,7 +271,10 @@ type slowRing struct {
 func (r *slowRing) Waiting() bool { return r.looked() }
 
 // readerInput counts the reads of threads that poll, and of the background goroutine.
-type readerInput struct{ threads, goroutine int }
+type readerInput struct {
+	threads, goroutine int
+	came               int // messages that the next read finds
+}
 
 func (i *readerInput) Stop() {}
 
@@ -281,7 +284,9 @@ func (i *readerInput) TryPoll(polling bool) int {
 	} else {
 		i.goroutine++
 	}
-	return 0
+	n := i.came
+	i.came = 0
+	return n
 }
 
 // stoppedWithRing is stoppedEngine with a ring and an input.

@@ -13,6 +13,8 @@ const (
 	TimerPolls     uint64            = defaultTimerPolls
 	HeldPolls      uint64            = defaultHeldPolls
 	SocketPolls    uint64            = defaultSocketPolls
+	SilentLooks    uint64            = defaultSilentLooks
+	SilentPolls    uint64            = defaultSilentPolls
 	LaneLook       monotime.Duration = defaultLaneLook
 	BusyPolls      uint64            = defaultBusyPolls
 	OthersPolls    uint64            = defaultOthersPolls

@@ -21,6 +21,8 @@ var (
 	TimerPolls     = setting[uint64]("TimerPolls", defaultTimerPolls)
 	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
+	SilentLooks    = setting[uint64]("SilentLooks", defaultSilentLooks)
+	SilentPolls    = setting[uint64]("SilentPolls", defaultSilentPolls)
 	LaneLook       = setting[monotime.Duration]("LaneLook", defaultLaneLook)
 	BusyPolls      = setting[uint64]("BusyPolls", defaultBusyPolls)
 	OthersPolls    = setting[uint64]("OthersPolls", defaultOthersPolls)
