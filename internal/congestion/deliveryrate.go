@@ -106,7 +106,7 @@ func (d *deliveryRate) carries(most int) {
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
 	if undisturbed {
-		w.queued = w.Long() && took > d.queueLimit(w)
+		w.queued = w.Long() && took > w.queueLimit()
 		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
 		bytes = max(bytes, min(bytes+w.wait.together, w.bytes))
 		d.largest = max(d.largest, int(float64(bytes)*min(float64(w.base())/float64(took), 1)))
@@ -122,7 +122,7 @@ func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undi
 }
 
 // queueLimit returns the round trip beyond which there is a queue.
-func (d *deliveryRate) queueLimit(w *Window) monotime.Duration {
+func (w *Window) queueLimit() monotime.Duration {
 	return w.base() + min(w.RTT.Shortest/queueShare, maxQueue)
 }
 
@@ -154,7 +154,7 @@ func (d *deliveryRate) startsSlowly(w *Window) bool {
 		return false
 	}
 	if e := d.estimate(w); e > 0 {
-		return w.bytes < e && slices.Min(w.trips[:]) <= d.queueLimit(w)
+		return w.bytes < e && slices.Min(w.trips[:]) <= w.queueLimit()
 	}
 	return !w.queued
 }
@@ -307,6 +307,13 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 	}
 	w.sendAt = 0
 	w.bytes = left
+	d.pace(w)
+}
+
+func (d *deliveryRate) drained(w *Window, product int) {
+	d.largest = max(d.largest, product)
+	w.bytes = min(w.bytes, max(d.product(), Initial))
+	d.threshold = min(d.threshold, w.bytes)
 	d.pace(w)
 }
 

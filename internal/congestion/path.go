@@ -61,5 +61,5 @@ func (l *Log) Add(now monotime.Time, p Path) bool {
 // window's user adds.
 func (w *Window) Path() Path {
 	return Path{RTT: w.RTT.Smoothed, RTTVar: w.RTT.Variation, MinRTT: w.RTT.Shortest,
-		WindowBytes: int64(w.bytes), PaceRate: int64(w.Rate())}
+		WindowBytes: int64(w.Bytes()), PaceRate: int64(w.Rate())}
 }

@@ -55,7 +55,7 @@ func TestPathHasThePace(t *testing.T) {
 	if p := w.Path(); p.PaceRate != 0 || p.WindowBytes != Initial {
 		t.Errorf("%+v before any sample", p)
 	}
-	w.Sample(10*monotime.Millisecond, Initial, true)
+	w.Sample(0, 10*monotime.Millisecond, Initial, true)
 	rate := w.Path().PaceRate
 	for range 10 {
 		w.Sent(0, int(rate)/10)

@@ -73,7 +73,7 @@ func (p *path) first(w *Window) {
 		w.Sent(p.now, packet)
 	}
 	p.now = p.now.Add(p.rtt)
-	w.Sample(p.rtt, packet, true)
+	w.Sample(p.now, p.rtt, packet, true)
 	for range n {
 		w.Acked(p.now, packet)
 		p.now = p.now.Add(monotime.Duration(packet * 1e9 / p.rate))
@@ -107,7 +107,7 @@ func TestRoundEnds(t *testing.T) {
 				trip += 2 * monotime.Millisecond
 			}
 			for range 40 {
-				w.Sample(trip, 1, true)
+				w.Sample(0, trip, 1, true)
 			}
 			d.largest, d.before = 0, 0 // not known
 			before := w.bytes

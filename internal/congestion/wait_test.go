@@ -74,7 +74,7 @@ func TestGrowthWhereHostsNap(t *testing.T) {
 				w.Acked(now, 4000)
 				w.Acked(now, 4000)
 			}
-			w.Sample(took, w.Bytes(), true)
+			w.Sample(now, took, w.Bytes(), true)
 		}
 		ack(11 * ms / 10) // a packet that came as its host awoke
 		w.Lost(now, 8<<10)

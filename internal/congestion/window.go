@@ -60,6 +60,9 @@ type algorithm interface {
 	product() int
 	// carries takes note that the product is at most so many bytes.
 	carries(most int)
+	// drained takes note that the shortest round trip was measured anew, and that a queue which the
+	// window made is gone. The product is that from before.
+	drained(w *Window, product int)
 	// starts reports whether nothing was lost or marked yet.
 	starts() bool
 }
@@ -82,6 +85,7 @@ type Window struct {
 	jitter    monotime.Duration    // by which two round trips in a row differ
 	train     train
 	wait      wait
+	drain     drain
 	excess    int     // how many round trips lost much of late
 	wentBack  bool    // the peer goes back N
 	missing   float64 // the part of the newest round trip that was lost
@@ -122,7 +126,12 @@ func (w *Window) Widen() {
 }
 
 // Bytes returns the window.
-func (w *Window) Bytes() int { return w.bytes }
+func (w *Window) Bytes() int {
+	if w.drain.began != 0 {
+		return min(w.bytes, w.drain.window)
+	}
+	return w.bytes
+}
 
 // Marks reports whether the network marks packets.
 func (w *Window) Marks() bool { return w.marked }
@@ -137,12 +146,13 @@ const (
 
 // Sample takes in the round trip of a packet that was sent once, and how many bytes were
 // acknowledged in its time. Undisturbed says that nothing was lost meanwhile.
-func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
+func (w *Window) Sample(now monotime.Time, took monotime.Duration, bytes int, undisturbed bool) {
 	if took > maxQueue {
 		w.Widen()
 	}
 	w.RTT.Sample(took)
 	w.jitters(took)
+	w.drains(now, took)
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }
 

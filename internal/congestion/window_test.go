@@ -21,7 +21,7 @@ type path struct {
 func (p *path) turn(w *Window) {
 	took := max(p.rtt, monotime.Duration(float64(w.Bytes())/float64(p.rate)*1e9))
 	p.now = p.now.Add(took)
-	w.Sample(took, w.Bytes(), true)
+	w.Sample(p.now, took, w.Bytes(), true)
 	w.Acked(p.now, w.Bytes())
 }
 
@@ -106,7 +106,7 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 		t.Errorf("%d bytes, %d fill the path", w.Bytes(), p.product())
 	}
 	for range 100 { // nothing comes any more
-		w.Sample(p.rtt, 1000, true)
+		w.Sample(p.now, p.rtt, 1000, true)
 		w.Lost(p.now, least)
 	}
 	if w.Bytes() > 2*least {

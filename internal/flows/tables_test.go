@@ -36,7 +36,7 @@ const ms = monotime.Millisecond
 // TestTables compares some rows of each table with testdata: a change of them is one to look at.
 func TestTables(t *testing.T) {
 	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable(),
-		besideTable(), startTable()} {
+		besideTable(), startTable(), longerTable(), standingTable()} {
 		t.Run(table.name, func(t *testing.T) { table.test(t) })
 	}
 }

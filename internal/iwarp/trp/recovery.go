@@ -85,9 +85,9 @@ func (c *Conn) progress(now monotime.Time) {
 	switch {
 	case l.sampled == 0:
 	case ends:
-		l.Sample(l.sample, l.arrived-l.sampleArrived, true)
+		l.Sample(now, l.sample, l.arrived-l.sampleArrived, true)
 	default:
-		l.Sample(l.sample, 0, false)
+		l.Sample(now, l.sample, 0, false)
 	}
 	l.sampled = 0
 	c.detectLoss(now)

@@ -94,7 +94,7 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 			least = l.RTT.Shortest
 		}
 		if took >= least*7/8 {
-			l.Sample(max(took, least), l.delivered-l.timedDelivered, !l.disturbed)
+			l.Sample(now, max(took, least), l.delivered-l.timedDelivered, !l.disturbed)
 			l.chance.sample(max(took, least))
 		}
 	}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import "verbena/internal/monotime"
+
+// drain measures how long a path is where its shortest round trip has not been seen for long. The
+// path may have become longer, or a queue stays. So the window falls to half of the product: a
+// queue that this flow made is gone a round trip later. Then the shortest is measured anew.
+//
+// All flows that share a queue see it become short at one time. So they drain it at one time, too.
+// The window goes on at the product, so that a queue that they had made does not come again.
+//
+// Source: draft-ietf-ccwg-bbr, ProbeRTT.
+type drain struct {
+	near    monotime.Time     // of the newest round trip that was near the shortest
+	began   monotime.Time     // 0: there is no drain
+	product int               // when it began
+	trip    monotime.Duration // when it began
+	window  int               // while it goes on
+	least   monotime.Duration // round trip of packets sent a trip later or more, 0 if there is none
+}
+
+// drainAfter is for how long no round trip is near the shortest before a drain. Source:
+// BBR.MinRTTFilterLen of draft-ietf-ccwg-bbr.
+const drainAfter = 10 * monotime.Second
+
+// drainPart is the part of the product, 1/2, that is left of a window. Source: BBR.ProbeRTTCwndGain
+// of draft-ietf-ccwg-bbr.
+const drainPart = 2
+
+// drainTrips bounds a drain from below, in round trips: flows may begin theirs two apart.
+const drainTrips = 4
+
+// drains takes note of a round trip. It begins a drain, or ends one.
+func (w *Window) drains(now monotime.Time, took monotime.Duration) {
+	d := &w.drain
+	switch {
+	case !w.Long() || took <= w.queueLimit():
+		if d.began != 0 {
+			w.algorithm.drained(w, d.product)
+		}
+		*d = drain{near: now}
+	case d.began != 0:
+		if now.Sub(d.began)-took >= d.trip && (d.least == 0 || took < d.least) {
+			d.least = took
+		}
+		if d.least != 0 && now.Sub(d.began) >= drainTrips*d.trip {
+			longer := float64(d.least) / float64(w.RTT.Shortest)
+			w.RTT.Shortest = d.least
+			w.algorithm.drained(w, int(float64(d.product)*longer))
+			*d = drain{near: now}
+		}
+	case now.Sub(d.near) >= drainAfter:
+		d.began, d.trip = now, max(w.RTT.Smoothed, took)
+		d.product = w.algorithm.product()
+		d.window = min(d.product, w.bytes) / drainPart
+	}
+}
