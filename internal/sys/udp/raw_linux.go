@@ -101,58 +101,49 @@ func (s *Socket) adopt(fd int) error {
 
 // configure sets the options that every socket needs; it does without those an older kernel does
 // not know.
-func configure(fd int, addr netip.Addr, o Options) error {
-	must := func(name string, level, opt, val int) error {
-		if err := unix.SetsockoptInt(fd, level, opt, val); err != nil {
-			return fmt.Errorf("setsockopt %s: %w", name, err)
+func configure(fd int, addr netip.Addr, o Options) (err error) {
+	must := func(name string, level, opt, val int) {
+		if e := unix.SetsockoptInt(fd, level, opt, val); e != nil {
+			err = errors.Join(err, fmt.Errorf("setsockopt %s: %w", name, e))
 		}
-		return nil
 	}
-	var err error
 	if addr.Is6() {
-		err = errors.Join(
-			must("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1),
-			must("IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultTTL),
-			must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER,
-				unix.IPV6_PMTUDISC_DO),
-			must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
-			// RoCE peers send UDP checksum 0: the ICRC protects. We send one, because the kernel
-			// cuts no bursts without.
-			must("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1),
-		)
+		must("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+		must("IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultTTL)
+		must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
+		must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1)
+		// RoCE peers send UDP checksum 0: the ICRC protects. We send one, because the kernel
+		// cuts no bursts without.
+		must("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1)
 		if addr.IsUnspecified() {
-			err = errors.Join(err, must("IPV6_RECVPKTINFO", unix.IPPROTO_IPV6,
-				unix.IPV6_RECVPKTINFO, 1))
+			must("IPV6_RECVPKTINFO", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
 		}
 		if o.Interface != 0 && !addr.IsMulticast() {
-			err = errors.Join(err, must("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6,
-				unix.IPV6_MULTICAST_IF, o.Interface))
+			must("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, o.Interface)
 		}
 	} else {
-		err = errors.Join(
-			must("IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, defaultTTL),
-			must("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO),
-			must("IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1),
-		)
+		must("IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, defaultTTL)
+		must("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		must("IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1)
 		if addr.IsUnspecified() {
-			err = errors.Join(err, must("IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
+			must("IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
 		}
 	}
 	if o.Errors {
 		err = errors.Join(err, os.NewSyscallError("setsockopt RECVERR", hearErrors(fd, addr.Is6())))
 	}
 	if o.ReusePort {
-		err = errors.Join(err, must("SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+		must("SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 	}
 	if addr.IsMulticast() { // every process that wants the group binds it
-		err = errors.Join(err, must("SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+		must("SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	}
 	switch {
 	case o.TOS == 0:
 	case addr.Is6():
-		err = errors.Join(err, must("IPV6_TCLASS", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(o.TOS)))
+		must("IPV6_TCLASS", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(o.TOS))
 	default:
-		err = errors.Join(err, must("IP_TOS", unix.IPPROTO_IP, unix.IP_TOS, int(o.TOS)))
+		must("IP_TOS", unix.IPPROTO_IP, unix.IP_TOS, int(o.TOS))
 	}
 	if o.SendOnly {
 		err = errors.Join(err, dropInput(fd))
