@@ -77,6 +77,7 @@ type away struct {
 	to      *awayPeer // the one that the request being handled is for; nil: this process
 	cur     *awayPeer // the one that has unanswered requests; nil without
 	stalled bool      // the request expected is kept until it can be carried out
+	due     bool      // likewise, and only until the timer
 	sent    bool      // a response with data of another process has gone, or will not come
 	asked   fetch     // for the request expected
 	more    fetch     // for the oldest response
@@ -226,7 +227,7 @@ func (q *QP) resume() {
 	if !q.away.stalled {
 		return
 	}
-	q.away.stalled = false
+	q.away.stalled, q.away.due = false, false
 	if e := q.resp.kept.at(q.resp.epsn); e != nil {
 		q.performKept(q.resp.epsn, e.packet.Selective)
 	}
@@ -277,7 +278,8 @@ func (q *QP) Lost(process int) {
 }
 
 // HandleAnswer takes a response of another process's target, which stands for n packets.
-func (q *QP) HandleAnswer(_ monotime.Time, process int, p *wire.Packet, n uint32) {
+func (q *QP) HandleAnswer(now monotime.Time, process int, p *wire.Packet, n uint32) {
+	q.now = now
 	peer := q.away.of(process)
 	if peer == nil || p.Info.Service != wire.ServiceXRC || p.PSN.Diff(peer.next) >= 0 {
 		q.Count[roce.UnexpectedPacket]++
@@ -371,7 +373,7 @@ func (q *QP) passAgain(peer *awayPeer) {
 	if f := &q.away.more; f.peer == peer && f.waits() && !f.first.Before(first.psn) {
 		*f = fetch{} // it is dropped too
 	}
-	q.away.cur, q.away.stalled, q.away.gap = nil, false, false
+	q.away.cur, q.away.stalled, q.away.due, q.away.gap = nil, false, false, false
 	r.naked = true
 	q.Count[roce.SentRNRNAK]++
 	q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.RNRNAK(q.Attr.MinRNRTimer)})

@@ -20,6 +20,7 @@ type QP struct {
 	resp responder
 	away away
 	cnp  notifier
+	now  monotime.Time // of the newest packet or time-out
 }
 
 // New returns a queue pair in the RESET state.
@@ -141,6 +142,7 @@ func (q *QP) Doorbell(now monotime.Time) {
 
 // HandleInput takes one packet for this queue pair whose ICRC is right.
 func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
+	q.now = now
 	service := q.service
 	if p.Opcode == wire.SelectiveAcknowledge {
 		service = wire.ServiceOwn
@@ -239,11 +241,20 @@ func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
 // NextTimeout returns when HandleTimeout is due.
 func (q *QP) NextTimeout() monotime.Time {
 	r := &q.req
-	return min(r.timer, r.rnrTimer, r.paced, q.Rate.Due(), r.board.due)
+	at := min(r.timer, r.rnrTimer, r.paced, q.Rate.Due(), r.board.due)
+	if q.away.due { // other connections have their turn before
+		at = min(at, q.now.Add(1))
+	}
+	return at
 }
 
 // HandleTimeout acts on timers that have come due.
 func (q *QP) HandleTimeout(now monotime.Time) {
+	q.now = now
+	if q.away.due {
+		q.resume()
+		q.tellGap()
+	}
 	if !now.Before(q.req.rnrTimer) {
 		q.req.rnrTimer = monotime.Never
 	}

@@ -50,6 +50,11 @@ const maxGaps = 1 << 15
 // pair may use half: 10 Gb/s carry as much in four round trips of 50 ms.
 const ReorderBytes = 512 << 20
 
+// performedAtOnce bounds the kept requests that one call carries out, as its caller holds the lock
+// of the queue pair. The timer goes on with the others. At a microsecond each they take as long as
+// some bursts that arrive.
+const performedAtOnce = 1024
+
 // Bytes that a kept request and a slot count for, beside the payload.
 const (
 	requestBytes = 256
@@ -119,6 +124,23 @@ func (k *kept) give(e *keptRequest, b *mem.Budget) {
 		k.out -= e.bytes
 		b.Give(e.bytes)
 	}
+}
+
+// skip removes the requests from first to before end, which are within the PSNs of another. A peer
+// that sends many of them lies: nothing of it stays, and skip reports false.
+func (k *kept) skip(first, end ib.PSN, b *mem.Budget) bool {
+	for n := 0; first != end; first = first.Add(1) {
+		e := k.remove(first, b)
+		if e == nil {
+			continue
+		}
+		k.give(e, b)
+		if n++; n == performedAtOnce {
+			k.discard(b)
+			return false
+		}
+	}
+	return true
 }
 
 // discard forgets all requests but those that remove returned.
@@ -216,17 +238,22 @@ func (q *QP) keptEnd(p *wire.Packet, n uint32) (end ib.PSN, ok bool) {
 
 // performKept executes the requests whose turn has come, after one at first was executed. A
 // request within the PSNs of another is no part of any message and goes. A selective requester is
-// told of the next gap.
+// told of the next gap. After performedAtOnce requests the next one stalls until the timer is due.
 func (q *QP) performKept(first ib.PSN, selective bool) {
 	r := &q.resp
 	k := &r.kept
-	for k.count > 0 {
+	for n := 0; k.count > 0; n++ {
 		if d := r.epsn.Diff(first); d < 0 || int(d) >= len(k.slots) { // a long READ
 			k.discard(q.Reorder)
 			return
 		}
-		for ; first != r.epsn; first = first.Add(1) {
-			k.give(k.remove(first, q.Reorder), q.Reorder)
+		if !k.skip(first, r.epsn, q.Reorder) {
+			return
+		}
+		first = r.epsn
+		if n == performedAtOnce && k.at(first) != nil {
+			q.away.stalled, q.away.due = true, true
+			return
 		}
 		e := k.remove(first, q.Reorder)
 		if e == nil {

@@ -55,7 +55,7 @@ func TestHolesAreBounded(t *testing.T) {
 }
 
 // check finds that the holes ascend from una, are not too many, and are counted.
-func (b *scoreboard) check(t *testing.T, una ib.PSN) {
+func (b *scoreboard) check(t testing.TB, una ib.PSN) {
 	t.Helper()
 	missing, end := 0, una
 	for i := range b.holes {

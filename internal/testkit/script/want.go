@@ -99,6 +99,13 @@ func (s *Script) WantRecvWC(why string, wrid uint64, status ib.WCStatus) ib.WC {
 	return wc
 }
 
+// Completions takes all send completions.
+func (s *Script) Completions() []ib.WC {
+	all := s.sends.list
+	s.sends = completions{}
+	return all
+}
+
 // WantSolicited takes the next receive completion, which must be a success,
 // solicited or not.
 func (s *Script) WantSolicited(why string, wrid uint64, solicited bool) {
