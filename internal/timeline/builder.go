@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"verbena/internal/trace"
@@ -169,6 +170,9 @@ func (b *builder) row(f *flow, kind Kind, number int64, length int) uint32 {
 		return None
 	}
 	n := uint32(len(p.Time))
+	if len(p.Time) == cap(p.Time) {
+		b.growRows()
+	}
 	p.Time = append(p.Time, b.at)
 	p.Number = append(p.Number, uint32(number))
 	p.Payload = append(p.Payload, 0)
@@ -190,6 +194,20 @@ func (b *builder) row(f *flow, kind Kind, number int64, length int) uint32 {
 	f.h.Packets++
 	return n
 }
+
+// growRows makes room for twice as many rows. By itself append copies them more often.
+func (b *builder) growRows() {
+	p := &b.t.Packets
+	p.Time = double(p.Time)
+	for _, c := range []*[]uint32{&p.Number, &p.Payload, &p.Length, &p.Op, &p.RTT, &p.InFlight,
+		&p.Serial} {
+		*c = double(*c)
+	}
+	p.Kind, p.Flags = double(p.Kind), double(p.Flags)
+}
+
+// double returns v with room for twice as many elements.
+func double[T any](v []T) []T { return slices.Grow(v, max(len(v), 1<<10)) }
 
 // done ends a frame: its fields and its comment are kept.
 func (b *builder) done(row uint32, f *flow) {

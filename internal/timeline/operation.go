@@ -122,6 +122,9 @@ func (b *builder) beginOp(f *flow, r request, at int) int {
 	f.ops++
 	f.h.Operations++
 	n := uint32(len(b.t.Ops))
+	if len(b.t.Ops) == cap(b.t.Ops) {
+		b.t.Ops = double(b.t.Ops)
+	}
 	b.t.Ops = append(b.t.Ops, Op{Operation: r.op, Number: f.ops, Start: b.at, End: b.at,
 		Posted: None, Completed: None, first: r.from, end: r.from + r.n, respNext: r.from,
 		flow: f.index})

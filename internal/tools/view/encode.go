@@ -25,23 +25,50 @@ type column struct {
 	Count  int    `json:"count"`
 }
 
-// rows gathers columns, in little-endian order. Wider types come first, which aligns all.
+// rows gathers columns, in little-endian order. Another goroutine compresses them meanwhile.
 type rows struct {
-	b       []byte
+	size    int
 	columns []column
+	in      chan []byte
+	out     chan []byte
+}
+
+func newRows() *rows {
+	r := &rows{in: make(chan []byte, 4), out: make(chan []byte, 1)}
+	go func() {
+		var out bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+		for b := range r.in {
+			z.Write(b)
+		}
+		z.Close()
+		r.out <- out.Bytes()
+	}()
+	return r
+}
+
+// end returns the columns, compressed.
+func (r *rows) end() []byte {
+	close(r.in)
+	return <-r.out
 }
 
 func (r *rows) add(table, name, kind string, n, size int, put func(b []byte, i int)) {
-	at := len(r.b)
-	r.b = append(r.b, make([]byte, n*size)...)
+	b := make([]byte, n*size)
 	for i := range n {
-		put(r.b[at+i*size:], i)
+		put(b[i*size:], i)
 	}
-	r.columns = append(r.columns, column{table, name, kind, at, n})
+	r.columns = append(r.columns, column{table, name, kind, r.size, n})
+	r.size += len(b)
+	r.in <- b
 }
 
 // pad aligns the next column to 8 bytes.
-func (r *rows) pad() { r.b = append(r.b, make([]byte, -len(r.b)&7)...) }
+func (r *rows) pad() {
+	n := -r.size & 7
+	r.size += n
+	r.in <- make([]byte, n)
+}
 
 func (r *rows) f64(table, name string, n int, v func(i int) float64) {
 	r.pad()
@@ -164,10 +191,10 @@ func encode(t *timeline.Timeline) (encoded, error) {
 	for _, c := range t.Calls {
 		m.Calls = append(m.Calls, metaCall(c))
 	}
-	var r rows
-	addPackets(&r, &t.Packets)
-	m.Reasons = addOps(&r, t.Ops)
-	addSamples(&r, t.Samples)
+	r := newRows()
+	addPackets(r, &t.Packets)
+	m.Reasons = addOps(r, t.Ops)
+	addSamples(r, t.Samples)
 	var all timeline.Level
 	for _, c := range t.Conns {
 		mc := connOf(t, c)
@@ -177,8 +204,9 @@ func encode(t *timeline.Timeline) (encoded, error) {
 		}
 		m.Conns = append(m.Conns, mc)
 	}
-	addLevels(&r, all)
+	addLevels(r, all)
 	m.Columns = r.columns
+	data := r.end()
 	var details []byte
 	for _, c := range t.Details.Chunks {
 		details = append(details, c...)
@@ -188,7 +216,7 @@ func encode(t *timeline.Timeline) (encoded, error) {
 	if err != nil {
 		return encoded{}, err
 	}
-	return encoded{meta: compress(text), rows: compress(r.b), details: details}, nil
+	return encoded{meta: compress(text), rows: data, details: details}, nil
 }
 
 func clean(s string) string { return strings.ToValidUTF8(s, "�") }

@@ -52,6 +52,23 @@ func BenchmarkMillionInBrowser(b *testing.B) {
 // BenchmarkJoinedInBrowser is BenchmarkMillionInBrowser of the captures of both ends, of half a
 // million packets each.
 func BenchmarkJoinedInBrowser(b *testing.B) {
+	x, y := halves(b)
+	openMillion(b, x, y)
+}
+
+// BenchmarkJoined makes the page of the captures of both ends, of half a million packets each.
+func BenchmarkJoined(b *testing.B) {
+	x, y := halves(b)
+	b.ResetTimer()
+	for range b.N {
+		if err := WritePage(io.Discard, read(b, "million", x, y)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// halves returns the captures of both ends of a conversation of half a million packets.
+func halves(b testing.TB) (x, y []byte) {
 	c := talk.New(b)
 	for i := range uint32(250_000) {
 		c.Send(roce.RCSendOnly, i, 64)
@@ -63,8 +80,7 @@ func BenchmarkJoinedInBrowser(b *testing.B) {
 	ends := talk.Ends{Ahead: time.Second, Told: true, Fate: func(n int) talk.Fate {
 		return talk.Fate{Flight: 10 * time.Microsecond, Lost: n%201 == 100}
 	}}
-	x, y := ends.Split(b, c.Bytes())
-	openMillion(b, x, y)
+	return ends.Split(b, c.Bytes())
 }
 
 // openMillion measures the opening and moving of captures.

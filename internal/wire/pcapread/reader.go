@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"net/netip"
 	"os"
 	"strings"
 
@@ -41,6 +39,7 @@ type Reader struct {
 	source source
 	closer io.Closer
 	frames int
+	frame  frame
 }
 
 // source is a capture file in either format.
@@ -117,21 +116,21 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			return nil, nil, fmt.Errorf("frame %d: %w", r.frames+1, err)
 		}
 		r.frames++
-		p := gopacket.NewPacket(data, linkType(r.source, ci),
-			gopacket.DecodeOptions{Lazy: true, NoCopy: true})
-		if d, ok := datagram(p); ok {
+		f := &r.frame
+		f.decode(data, linkType(r.source, ci))
+		if d, ok := f.datagram(); ok {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
-			d.Missing = missing(p.NetworkLayer(), ci)
+			d.Missing = f.missing(ci)
 			d.Comment, d.Direction = comment, direction
 			return &d, nil, nil
 		}
-		if s, ok := segment(p); ok {
+		if s, ok := f.segment(); ok {
 			s.Time = ci.Timestamp
 			s.FrameLen = ci.Length
 			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
-			s.Missing = missing(p.NetworkLayer(), ci)
+			s.Missing = f.missing(ci)
 			s.Comment, s.Direction = comment, direction
 			return nil, &s, nil
 		}
@@ -194,67 +193,4 @@ func linkType(s source, ci gopacket.CaptureInfo) layers.LinkType {
 		return layers.LinkTypeRaw
 	}
 	return t
-}
-
-// datagram takes a frame apart; ok is false if it is not UDP, or a fragment.
-func datagram(p gopacket.Packet) (d pcap.Datagram, ok bool) {
-	udp, ok := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
-	if !ok {
-		return pcap.Datagram{}, false
-	}
-	switch ip := p.NetworkLayer().(type) {
-	case *layers.IPv4:
-		d.IPID, d.TrafficClass, d.HopLimit = ip.Id, ip.TOS, ip.TTL
-		d.DontFragment = ip.Flags&layers.IPv4DontFragment != 0
-	case *layers.IPv6:
-		d.TrafficClass, d.HopLimit = ip.TrafficClass, ip.HopLimit
-		d.DontFragment = true
-	}
-	d.Src, d.Dst, ok = addresses(p, uint16(udp.SrcPort), uint16(udp.DstPort))
-	d.Payload = udp.Payload
-	d.Truncated = p.Metadata().Truncated
-	return d, ok
-}
-
-// addresses returns where an IP packet comes from and goes to.
-func addresses(p gopacket.Packet, srcPort, dstPort uint16) (src, dst netip.AddrPort, ok bool) {
-	var from, to netip.Addr
-	switch ip := p.NetworkLayer().(type) {
-	case *layers.IPv4:
-		from, _ = netip.AddrFromSlice(ip.SrcIP)
-		to, _ = netip.AddrFromSlice(ip.DstIP)
-	case *layers.IPv6:
-		from, _ = netip.AddrFromSlice(ip.SrcIP)
-		to, _ = netip.AddrFromSlice(ip.DstIP)
-	default:
-		return src, dst, false
-	}
-	return netip.AddrPortFrom(from, srcPort), netip.AddrPortFrom(to, dstPort), true
-}
-
-// missing returns the bytes that the capture lacks of an IP packet. The packet's own length tells
-// them from those of a trailer of the link. But it may be a lie.
-func missing(ip gopacket.NetworkLayer, ci gopacket.CaptureInfo) int {
-	cut := min(ci.Length-ci.CaptureLength, math.MaxUint16)
-	switch ip := ip.(type) {
-	case *layers.IPv4:
-		cut = min(cut, int(ip.Length)-len(ip.Contents)-len(ip.Payload))
-	case *layers.IPv6:
-		cut = min(cut, int(ip.Length)-len(ip.Payload))
-	}
-	return max(cut, 0)
-}
-
-// segment takes a frame apart; ok is false if it is not TCP, or a fragment.
-func segment(p gopacket.Packet) (s pcap.Segment, ok bool) {
-	tcp, ok := p.Layer(layers.LayerTypeTCP).(*layers.TCP)
-	if !ok {
-		return pcap.Segment{}, false
-	}
-	s.Src, s.Dst, ok = addresses(p, uint16(tcp.SrcPort), uint16(tcp.DstPort))
-	s.Seq, s.SYN, s.FIN, s.RST = tcp.Seq, tcp.SYN, tcp.FIN, tcp.RST
-	s.HasAck, s.Ack = tcp.ACK, tcp.Ack
-	s.Payload = tcp.Payload
-	s.Truncated = p.Metadata().Truncated
-	return s, ok
 }
