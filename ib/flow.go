@@ -25,12 +25,21 @@ type FlowAttr struct {
 	Priority uint16 // 0 is tried first
 	Port     uint8
 	Flags    FlowFlags
-	Specs    []FlowSpec // all match, at most one of each header
+	Specs    []FlowSpec // all match, at most one of each header; at most one action
 }
 
 // FlowSpec selects frames by one header: a FlowSpecEth, FlowSpecIPv4, FlowSpecIPv6, FlowSpecTCP or
-// FlowSpecUDP. A frame matches if it has the header, and the bits of Val that are set in Mask.
+// FlowSpecUDP. A frame matches if it has the header, and the bits of Val that are set in Mask. Or
+// it is an action on the frames that match: FlowActionTag or FlowActionDrop.
 type FlowSpec interface{ flowSpec() }
+
+// FlowActionTag gives the completions of frames a tag, which WC.FlowTag returns:
+// ibv_flow_spec_action_tag.
+type FlowActionTag struct{ Tag uint32 }
+
+// FlowActionDrop keeps frames from the queue pair, and from flows of lower priority:
+// ibv_flow_spec_action_drop.
+type FlowActionDrop struct{}
 
 // FlowSpecEth selects frames by their Ethernet header: ibv_flow_spec_eth.
 type FlowSpecEth struct{ Val, Mask FlowEth }
@@ -76,6 +85,17 @@ func (FlowSpecIPv4) flowSpec() {}
 func (FlowSpecIPv6) flowSpec() {}
 func (FlowSpecTCP) flowSpec()  {}
 func (FlowSpecUDP) flowSpec()  {}
+
+func (FlowActionTag) flowSpec()  {}
+func (FlowActionDrop) flowSpec() {}
+
+// FlowTag returns the tag of the flow that a frame came by, 0 if it has none.
+func (w *WC) FlowTag() uint32 {
+	if w.Opcode != WCRecv {
+		return 0
+	}
+	return w.TagHigh
+}
 
 // RXHashFields is a set of fields of a frame's headers: ibv_rx_hash_fields.
 type RXHashFields uint64

@@ -150,7 +150,7 @@ type WC struct {
 	PKeyIndex       uint16
 	SLID            uint16
 	SL              uint8
-	TagHigh         uint32 // of SetTMInfo; read TMInfo
+	TagHigh         uint32 // of a tag; read TMInfo or FlowTag
 }
 
 // Err returns nil on success, else an error that names status and vendor code.

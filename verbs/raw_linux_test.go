@@ -534,6 +534,48 @@ func TestFlowsAreCounted(t *testing.T) {
 	check(t, made.Destroy())
 }
 
+// A flow tags the completions of its frames, and one that drops keeps them from flows behind it.
+func TestFlowsTagAndDrop(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b := newRaw(t, "roce_a"), newRaw(t, "roce_b")
+	all := b.flow(ib.FlowAttr{Priority: 1, Specs: []ib.FlowSpec{ib.FlowActionTag{Tag: 0xfedcba98}}})
+	pass := func(mark byte, tag uint32) {
+		t.Helper()
+		b.recvFrame(1, 4096)
+		wantStatus(t, a.sendFrame(aFrame(60, mark)).Status, ib.WCSuccess)
+		wc := b.poll(1)[0]
+		if wc.Opcode != ib.WCRecv || wc.FlowTag() != tag || b.buf[4096+59] != mark {
+			t.Errorf("%+v of frame %d, tag %#x", wc, b.buf[4096+59], wc.FlowTag())
+		}
+	}
+	pass(1, 0xfedcba98)
+	dropped := counters(t, b)
+	check(t, dropped.Attach(ib.CounterPackets, 0, nil))
+	drop, err := b.qp.CreateFlow(&ib.FlowAttr{Port: 1, Specs: append(to(), ib.FlowActionDrop{})}, dropped)
+	check(t, err)
+	other := aFrame(60, 2)
+	other[5] = 9 // of the destination
+	b.recvFrame(1, 4096)
+	wantStatus(t, a.sendFrame(aFrame(60, 3)).Status, ib.WCSuccess)
+	wantStatus(t, a.sendFrame(other).Status, ib.WCSuccess)
+	if b.poll(1); !bytes.Equal(b.buf[4096:4096+60], other) {
+		t.Errorf("%x passed the flow that drops", b.buf[4096:4096+60])
+	}
+	var count [1]uint64
+	check(t, dropped.Read(count[:]))
+	if count[0] != 1 {
+		t.Errorf("%d frames were dropped", count[0])
+	}
+	check(t, drop.Destroy())
+	pass(4, 0xfedcba98)
+	check(t, all.Destroy())
+	_ = b.flow(ib.FlowAttr{Specs: to()})
+	pass(5, 0)
+}
+
 func counters(t *testing.T, e *end) *verbs.Counters {
 	t.Helper()
 	n, err := e.ctx.CreateCounters()

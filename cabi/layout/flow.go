@@ -18,12 +18,16 @@ const (
 	specIPv4Ext = 0x32
 	specTCP     = 0x40
 	specUDP     = 0x41
+	actionTag   = 0x1000
+	actionDrop  = 0x1001
 
 	ethBytes     = 40
 	ipv4Bytes    = 24
 	ipv4ExtBytes = 32
 	ipv6Bytes    = 88
 	portsBytes   = 16
+	tagBytes     = 12
+	dropBytes    = 8
 )
 
 // FlowSpecs returns the specs that follow a struct ibv_flow_attr. Values are in network order,
@@ -37,7 +41,8 @@ func FlowSpecs(b []byte) (specs []ib.FlowSpec, err error) {
 		}
 		kind, size := binary.NativeEndian.Uint32(b), int(binary.NativeEndian.Uint16(b[4:]))
 		want := map[uint32]int{specEth: ethBytes, specIPv4: ipv4Bytes, specIPv4Ext: ipv4ExtBytes,
-			specIPv6: ipv6Bytes, specTCP: portsBytes, specUDP: portsBytes}[kind]
+			specIPv6: ipv6Bytes, specTCP: portsBytes, specUDP: portsBytes,
+			actionTag: tagBytes, actionDrop: dropBytes}[kind]
 		if want == 0 {
 			return nil, fmt.Errorf("spec %d is of type %#x: %w", len(specs), kind,
 				syscall.EOPNOTSUPP)
@@ -68,6 +73,10 @@ func flowSpec(kind uint32, b []byte) ib.FlowSpec {
 		return ib.FlowSpecIPv6{Val: flowIPv6(b[8:]), Mask: flowIPv6(b[48:])}
 	case specTCP:
 		return ib.FlowSpecTCP{Val: flowPorts(b[6:]), Mask: flowPorts(b[10:])}
+	case actionTag:
+		return ib.FlowActionTag{Tag: binary.NativeEndian.Uint32(b[8:])}
+	case actionDrop:
+		return ib.FlowActionDrop{}
 	}
 	return ib.FlowSpecUDP{Val: flowPorts(b[6:]), Mask: flowPorts(b[10:])}
 }

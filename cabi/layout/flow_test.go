@@ -9,7 +9,7 @@ import (
 
 // Any bytes are specs or an error.
 func FuzzFlowSpecs(f *testing.F) {
-	sizes := map[uint32]int{specEth: ethBytes, specIPv4: ipv4Bytes, specIPv4Ext: ipv4ExtBytes, specIPv6: ipv6Bytes, specTCP: portsBytes, specUDP: portsBytes}
+	sizes := map[uint32]int{specEth: ethBytes, specIPv4: ipv4Bytes, specIPv4Ext: ipv4ExtBytes, specIPv6: ipv6Bytes, specTCP: portsBytes, specUDP: portsBytes, actionTag: tagBytes, actionDrop: dropBytes}
 	for kind, size := range sizes {
 		b := make([]byte, size)
 		binary.NativeEndian.PutUint32(b, kind)
@@ -20,7 +20,7 @@ func FuzzFlowSpecs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		specs, err := FlowSpecs(b)
-		if err == nil && (len(specs) == 0) != (len(b) == 0) || len(specs)*portsBytes > len(b) {
+		if err == nil && (len(specs) == 0) != (len(b) == 0) || len(specs)*dropBytes > len(b) {
 			t.Fatalf("%d specs in %d bytes, %v", len(specs), len(b), err)
 		}
 	})

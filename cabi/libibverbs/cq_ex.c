@@ -148,14 +148,13 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 	vb_wc_tag(at(cq), info);
 }
 
-/* Fields that no queue can be created with. To read them is harmless. */
-static uint16_t read_cvlan(struct ibv_cq_ex *cq)
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 {
-	(void)cq;
-	return 0;
+	return at(cq)->opcode == IBV_WC_RECV ? at(cq)->tag_high : 0;
 }
 
-static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
+/* A field that no queue can be created with. To read it is harmless. */
+static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
 	(void)cq;
 	return 0;
@@ -169,7 +168,8 @@ static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
-	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO | VB_WC_TIMES))
+	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO |
+					 IBV_WC_EX_WITH_FLOW_TAG | VB_WC_TIMES))
 		return EOPNOTSUPP;
 	/*
 	 * IGNORE_OVERRUN is refused: a ring that wraps over completions that were not polled cannot be

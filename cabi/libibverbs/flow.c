@@ -23,6 +23,8 @@ _Static_assert(sizeof(struct ibv_flow_spec_ipv4) == 24, "cabi/layout");
 _Static_assert(sizeof(struct ibv_flow_spec_ipv4_ext) == 32, "cabi/layout");
 _Static_assert(sizeof(struct ibv_flow_spec_ipv6) == 88, "cabi/layout");
 _Static_assert(sizeof(struct ibv_flow_spec_tcp_udp) == 16, "cabi/layout");
+_Static_assert(sizeof(struct ibv_flow_spec_action_tag) == 12, "cabi/layout");
+_Static_assert(sizeof(struct ibv_flow_spec_action_drop) == 8, "cabi/layout");
 
 struct vb_counters {
 	struct ibv_counters counters;

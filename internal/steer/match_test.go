@@ -144,6 +144,7 @@ func TestPriorities(t *testing.T) {
 		{"by age", []ib.FlowAttr{{Specs: ip}, {Specs: udp}}, "a", "b", "a"},
 		{"equal ones", []ib.FlowAttr{{Specs: ip}, {Specs: udp}, {Specs: ip}}, "ac", "b", "ac"},
 		{"one that does not trap", []ib.FlowAttr{{Specs: ip, Flags: ib.FlowDontTrap}, {Specs: udp, Priority: 1}}, "ab", "b", "ab"},
+		{"one that drops", []ib.FlowAttr{{Specs: udp, Priority: 1}, {Specs: append([]ib.FlowSpec{ib.FlowActionDrop{}}, ip...)}}, "b", "a", "b"},
 		{"sniffer", []ib.FlowAttr{{Specs: ip}, {Type: ib.FlowSniffer}}, "ba", "b", "ba"},
 		{"defaults", []ib.FlowAttr{{Type: ib.FlowAllDefault}, {Type: ib.FlowMCDefault}}, "a", "b", ""},
 		{"default for all", []ib.FlowAttr{{Type: ib.FlowAllDefault}, {Specs: ip, Priority: 0xffff}}, "b", "a", "b"},
@@ -181,6 +182,9 @@ func TestRulesAreRefused(t *testing.T) {
 		"sniffer that traps": {ib.FlowAttr{Type: ib.FlowSniffer, Flags: ib.FlowDontTrap}, ErrInvalid},
 		"default with specs": {ib.FlowAttr{Type: ib.FlowAllDefault, Specs: []ib.FlowSpec{ib.FlowSpecTCP{}}}, ErrInvalid},
 		"two of one header":  {ib.FlowAttr{Specs: []ib.FlowSpec{ib.FlowSpecTCP{}, ib.FlowSpecUDP{}}}, ErrInvalid},
+		"two actions":        {ib.FlowAttr{Specs: []ib.FlowSpec{ib.FlowActionTag{}, ib.FlowActionDrop{}}}, ErrInvalid},
+		"a drop that passes": {ib.FlowAttr{Flags: ib.FlowDontTrap, Specs: []ib.FlowSpec{ib.FlowActionDrop{}}}, ErrInvalid},
+		"default that drops": {ib.FlowAttr{Type: ib.FlowAllDefault, Specs: []ib.FlowSpec{ib.FlowActionDrop{}}}, ErrInvalid},
 		"no spec":            {ib.FlowAttr{Specs: []ib.FlowSpec{nil}}, ErrInvalid},
 	} {
 		if _, err := NewRule(&c.attr, 0); !errors.Is(err, c.want) {

@@ -27,7 +27,8 @@ type Rule[T any] struct {
 	To       T
 	kind     ib.FlowType
 	priority uint16
-	passes   bool // lower ones may match, too
+	passes   bool        // lower ones may match, too
+	action   ib.FlowSpec // FlowActionTag, FlowActionDrop or nil
 	match    matcher
 }
 
@@ -46,11 +47,42 @@ func NewRule[T any](a *ib.FlowAttr, to T) (*Rule[T], error) {
 	case a.Type != ib.FlowNormal && len(a.Specs) > 0:
 		return nil, fmt.Errorf("%w: specs are for normal flows", ErrInvalid)
 	}
-	var err error
-	if r.match, err = newMatcher(a.Specs); err != nil {
+	headers, err := r.takeAction(a.Specs)
+	if err == nil {
+		r.match, err = newMatcher(headers)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return r, nil
+}
+
+// takeAction returns the specs of headers.
+func (r *Rule[T]) takeAction(specs []ib.FlowSpec) (headers []ib.FlowSpec, err error) {
+	for i, s := range specs {
+		switch s.(type) {
+		case ib.FlowActionDrop, ib.FlowActionTag:
+			if r.action != nil {
+				return nil, fmt.Errorf("spec %d is the second action", i)
+			}
+			r.action = s
+		default:
+			headers = append(headers, s)
+		}
+	}
+	if r.Drops() && r.passes {
+		return nil, errors.New("FlowDontTrap is not for flows that drop")
+	}
+	return headers, nil
+}
+
+// Drops reports whether the rule's frames go nowhere.
+func (r *Rule[T]) Drops() bool { return r.action == ib.FlowActionDrop{} }
+
+// Tag returns the tag of the rule's frames, 0 if they have none.
+func (r *Rule[T]) Tag() uint32 {
+	tag, _ := r.action.(ib.FlowActionTag)
+	return tag.Tag
 }
 
 // Destination returns the one address that the rule's frames go to. anyGroup is set if they go to

@@ -21,8 +21,6 @@ static void refusals(struct ibv_context *ctx, struct ibv_pd *pd)
 	struct ibv_cq_init_attr_ex attr = {.cqe = 10, .wc_flags = IBV_WC_EX_WITH_CVLAN};
 
 	REFUSED(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
-	attr.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;
-	REFUSED(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
 	attr.wc_flags = 0;
 	attr.comp_mask = 1 << 8;
 	REFUSED(ibv_create_cq_ex(ctx, &attr), EINVAL);

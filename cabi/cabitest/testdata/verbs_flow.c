@@ -68,6 +68,59 @@ static void refusals(struct end *e, struct ibv_context *ctx)
 	REFUSED(ibv_create_flow(e->qp, attr), EINVAL);
 }
 
+/* The completions of frames have the tag of their flow. A flow that drops keeps them from others. */
+static void actions(struct ibv_context *ctx, struct end *a)
+{
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth;
+		struct ibv_flow_spec_action_tag tag;
+	} __attribute__((packed, aligned(8))) tags = {
+		.attr = {.priority = 1, .num_of_specs = 2, .port = PORT},
+		.tag = {.type = IBV_FLOW_SPEC_ACTION_TAG, .size = sizeof(tags.tag), .tag_id = 0xfedcba98}};
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth;
+		struct ibv_flow_spec_action_drop drop;
+	} __attribute__((packed, aligned(8))) drops = {
+		.attr = {.num_of_specs = 2, .port = PORT},
+		.drop = {.type = IBV_FLOW_SPEC_ACTION_DROP, .size = sizeof(drops.drop)}};
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_FLOW_TAG};
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_flow *tag, *drop;
+	struct ibv_cq_ex *cq;
+	struct end b;
+	long long end;
+
+	MUST(cq = ibv_create_cq_ex(ctx, &attr));
+	end_open(&b, ctx, ibv_cq_ex_to_cq(cq));
+	end_qp(&b, IBV_QPT_RAW_PACKET);
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+		raw_to(b.qp, s);
+	to(3, 1);
+	memcpy(&tags.eth, &rule.eth, sizeof(rule.eth));
+	tags.eth.mask.dst_mac[5] = 0; /* 3 and 4 */
+	memcpy(&drops.eth, &rule.eth, sizeof(rule.eth));
+	MUST(tag = ibv_create_flow(b.qp, (struct ibv_flow_attr *)(void *)&tags));
+	MUST(drop = ibv_create_flow(b.qp, (struct ibv_flow_attr *)(void *)&drops));
+	EQUAL(post_recv(&b, 1, 4096, 2048), 0);
+	for (uint8_t last = 3; last <= 4; last++) {
+		frame_header(a, 0, last);
+		EQUAL(post_send(a, last, 0, 60), 0);
+		WANT_WC(a->cq, last, IBV_WC_SUCCESS);
+	}
+	for (end = now_ms() + PATIENCE_MS; ibv_start_poll(cq, &none) == ENOENT;)
+		MUST(now_ms() < end);
+	EQUAL(cq->status, IBV_WC_SUCCESS);
+	EQUAL(ibv_wc_read_flow_tag(cq), 0xfedcba98);
+	EQUAL(b.buf[4096 + 5], 4);
+	EQUAL(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	EQUAL(ibv_destroy_flow(drop), 0);
+	EQUAL(ibv_destroy_flow(tag), 0);
+	end_close(&b, 1);
+}
+
 int main(void)
 {
 	const uint8_t ip[] = {8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0};
@@ -102,6 +155,7 @@ int main(void)
 	WANT_WC(c.cq, 2, IBV_WC_SUCCESS);
 	CHECK(!memcmp(c.buf + 4096, a.buf, 60));
 
+	actions(ctx, &a);
 	EQUAL(ibv_destroy_qp(b.qp), EBUSY);
 	EQUAL(ibv_destroy_flow(flow), 0);
 	EQUAL(ibv_destroy_flow(specific), 0);

@@ -114,7 +114,7 @@ func (q *QP) frame(w *queue.SendWQE, b []byte) (ib.WCStatus, ib.VendorErr) {
 
 // HandleFrame takes a frame for this queue pair. One that finds no receive, or none that is long
 // enough, is dropped: a stranger must not be able to stop the queue pair.
-func (q *QP) HandleFrame(_ monotime.Time, frame []byte) {
+func (q *QP) HandleFrame(_ monotime.Time, frame []byte, tag uint32) {
 	n := len(frame)
 	q.Count[roce.RcvdPackets]++
 	q.Count[roce.RcvdBytes] += uint64(n)
@@ -136,7 +136,7 @@ func (q *QP) HandleFrame(_ monotime.Time, frame []byte) {
 	}
 	q.Count[roce.RcvdMessages]++
 	wc := q.WC()
-	*wc = ib.WC{Opcode: ib.WCRecv, ByteLen: uint32(n)}
+	*wc = ib.WC{Opcode: ib.WCRecv, ByteLen: uint32(n), TagHigh: tag}
 	q.CompleteRecv(wc, false)
 }
 

@@ -57,22 +57,22 @@ func (r *rig) want(why string, s ib.WCStatus, n uint32) {
 // A frame that cannot be received is dropped, and the next one takes the receive.
 func TestReceive(t *testing.T) {
 	r := newRig(t)
-	r.q.HandleFrame(0, bytes.Repeat([]byte{1}, 60))
+	r.q.HandleFrame(0, bytes.Repeat([]byte{1}, 60), 0)
 	r.recv(0, 100)
-	r.q.HandleFrame(0, bytes.Repeat([]byte{2}, 101))
-	r.q.HandleFrame(0, bytes.Repeat([]byte{3}, 100))
+	r.q.HandleFrame(0, bytes.Repeat([]byte{2}, 101), 0)
+	r.q.HandleFrame(0, bytes.Repeat([]byte{3}, 100), 0)
 	r.want("the frame that fits", ib.WCSuccess, 100)
 	if !bytes.Equal(r.buf[:101], append(bytes.Repeat([]byte{3}, 100), 0)) {
 		t.Errorf("%x", r.buf[:101])
 	}
 	r.recv(4090, 100)
-	r.q.HandleFrame(0, bytes.Repeat([]byte{4}, 60))
+	r.q.HandleFrame(0, bytes.Repeat([]byte{4}, 60), 0)
 	r.want("memory that is not registered", ib.WCLocProtErr, 0)
 	if r.q.State() != ib.QPErr {
 		t.Error(r.q.State())
 	}
 	r.to(ib.QPReset)
-	r.q.HandleFrame(0, bytes.Repeat([]byte{5}, 60))
+	r.q.HandleFrame(0, bytes.Repeat([]byte{5}, 60), 0)
 	c := r.q.Counters()
 	for n, want := range map[roce.Counter]uint64{roce.DroppedNoRecv: 1, roce.DroppedMessage: 1, roce.DroppedState: 1, roce.RcvdMessages: 1, roce.RcvdPackets: 5} {
 		if c[n] != want {
@@ -93,7 +93,7 @@ func TestNoAllocations(t *testing.T) {
 		if !ok || n != 60 {
 			panic("nothing is sent")
 		}
-		r.q.HandleFrame(0, frame)
+		r.q.HandleFrame(0, frame, 0)
 		var wc [4]ib.WC
 		if r.cq.Poll(wc[:]) != 2 {
 			panic("completions missing")

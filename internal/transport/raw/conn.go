@@ -102,11 +102,11 @@ func (c *Conn) next(now monotime.Time) *frame {
 	return nil
 }
 
-// take takes a frame that arrived.
-func (c *Conn) take(now monotime.Time, frame []byte) {
+// take takes a frame that arrived, with the tag of its flow.
+func (c *Conn) take(now monotime.Time, frame []byte, tag uint32) {
 	c.Lock()
 	if !c.Closed() {
-		c.frames.HandleFrame(now, frame)
+		c.frames.HandleFrame(now, frame, tag)
 	}
 	c.DeliverUnlock()
 }

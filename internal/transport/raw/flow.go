@@ -64,11 +64,14 @@ func (f *Flow) Remove() {
 func (f *Flow) take(now monotime.Time, h *ether.Headers) {
 	f.packets.Add(1)
 	f.bytes.Add(uint64(len(h.Frame)))
+	if f.rule.Drops() {
+		return
+	}
 	c := f.conn
 	if s := c.spread; s != nil {
 		c = s.to[int(s.hash.Of(h))&(len(s.to)-1)]
 	}
-	c.take(now, h.Frame)
+	c.take(now, h.Frame, f.rule.Tag())
 }
 
 // add adds a flow to the table.
