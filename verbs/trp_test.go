@@ -34,7 +34,7 @@ func associate(t *testing.T, a, b *end) {
 	p, err := transporttrp.Of(eng).Bind(at)
 	check(t, err)
 	requests := make(chan *transporttrp.Request, 1)
-	l, err := p.Listen(1, func(r *transporttrp.Request) { requests <- r })
+	l, err := p.Listen(1, func(r *transporttrp.Request) { requests <- r }, nil)
 	check(t, err)
 	defer l.Close()
 	up := make(chan trp.Event, 4)
