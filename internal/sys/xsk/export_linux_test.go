@@ -29,14 +29,32 @@ func JoinsBursts(iface int) bool {
 
 // Before66 has bind refuse packets of several frames, as kernels before Linux 6.6 do.
 func Before66(t *testing.T) {
-	kernel := bind
-	bind = func(fd int, sa *unix.SockaddrXDP) error {
-		if sa.Flags&unix.XDP_USE_SG != 0 {
+	BindFirst(t, func(mode int) error {
+		if mode&unix.XDP_USE_SG != 0 {
 			return unix.EINVAL
 		}
+		return nil
+	})
+}
+
+// BindFirst has bind ask refuse about the mode of a pool's first socket, and keep the mode in used.
+// The kernel binds it in copy mode: veth has no other.
+func BindFirst(t *testing.T, refuse func(mode int) error) (used *int) {
+	kernel := bind
+	used = new(int)
+	bind = func(fd int, sa *unix.SockaddrXDP) error {
+		if sa.Flags&unix.XDP_SHARED_UMEM != 0 {
+			return kernel(fd, sa)
+		}
+		*used = int(sa.Flags)
+		if err := refuse(*used); err != nil {
+			return err
+		}
+		sa.Flags &^= unix.XDP_ZEROCOPY
 		return kernel(fd, sa)
 	}
 	t.Cleanup(func() { bind = kernel })
+	return used
 }
 
 // Filled returns the number of frames in the fill ring of the first queue, each counted once.

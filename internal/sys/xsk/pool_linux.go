@@ -128,23 +128,31 @@ func (p *Pool) anchor(queue int) error {
 	p.granted = append(p.granted, 1)
 	sa := unix.SockaddrXDP{Ifindex: uint32(p.layout.Interface), QueueID: uint32(queue)}
 	if queue == 0 {
-		sa.Flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_USE_SG
-		err := bind(fd, &sa)
-		if !errors.Is(err, unix.EINVAL) {
-			return err
-		}
-		// A kernel before Linux 6.6 has no packets of several frames.
-		if sa.Flags &^= unix.XDP_USE_SG; bind(fd, &sa) != nil {
-			return err
-		}
-		if p.joins {
-			return errTooOld
-		}
-		return nil
-	} else {
-		sa.Flags, sa.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(p.anchors[0])
+		return p.choose(fd, &sa)
 	}
+	sa.Flags, sa.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(p.anchors[0])
 	return bind(fd, &sa)
+}
+
+// choose binds the first socket in the best mode that the interface and the kernel have. The other
+// sockets follow it. Most drivers with zero-copy mode refuse packets of several frames there, so
+// that is left out where each packet fits one. A kernel before Linux 6.6 knows no such packets.
+func (p *Pool) choose(fd int, sa *unix.SockaddrXDP) error {
+	in := func(mode uint16) error {
+		sa.Flags = unix.XDP_USE_NEED_WAKEUP | mode
+		return bind(fd, sa)
+	}
+	if in(unix.XDP_ZEROCOPY|unix.XDP_USE_SG) == nil || !p.joins && in(unix.XDP_ZEROCOPY) == nil {
+		return nil
+	}
+	err := in(unix.XDP_COPY | unix.XDP_USE_SG)
+	if !errors.Is(err, unix.EINVAL) || in(unix.XDP_COPY) != nil {
+		return err
+	}
+	if p.joins {
+		return errTooOld
+	}
+	return nil
 }
 
 // push gives a queue the frames of a place.
