@@ -167,6 +167,18 @@ func TestFramesOfASlotAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// An error of the keeper without a number has none at the process either. (A device that named an
+// interface which is not there was refused with errno 0.)
+func TestErrorOfTheKeeperWithoutNumber(t *testing.T) {
+	for _, want := range []syscall.Errno{0, syscall.EPERM} {
+		var got syscall.Errno
+		err := &FramesError{"eth9", &keeperError{"there is no such interface", want}}
+		if has := errors.As(err, &got); has != (want != 0) || got != want {
+			t.Errorf("number %d of the keeper: %t, %d", int(want), has, int(got))
+		}
+	}
+}
+
 // An interface that was deleted and made again, or has another's name, has frames of its own.
 func TestFramesOfAnInterfaceMadeAgain(t *testing.T) {
 	n := netns.New(t)

@@ -163,7 +163,13 @@ type keeperError struct {
 
 func (e *keeperError) Error() string { return e.text }
 
-func (e *keeperError) Unwrap() error { return e.errno }
+// Unwrap returns nil where the keeper's error had no number: 0 would be one.
+func (e *keeperError) Unwrap() error {
+	if e.errno == 0 {
+		return nil
+	}
+	return e.errno
+}
 
 func (m *member) Receive(addr netip.Addr) error {
 	addr = addr.Unmap()
