@@ -114,6 +114,7 @@ func vb_nap_begin(cq C.vb_handle, bell, sockets *C.int) C.int {
 func vb_nap_end(cq C.vb_handle) {
 	if o := cqs.get(handle(cq)); o != nil {
 		o.ctx.engine.EndNap()
+		o.ctx.engine.UpdateBoard()
 	}
 }
 

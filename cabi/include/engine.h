@@ -351,9 +351,9 @@ struct vb_engine {
 	 */
 	void (*progress)(vb_handle cq, unsigned polls);
 	/*
-	 * Announces that a thread that polls is about to wait for arrivals, for a moment. It returns 0
-	 * if something has come already. Otherwise one of the descriptors becomes readable with an
-	 * arrival, and nap_end ends the wait.
+	 * Announces that a thread that polls is about to wait for arrivals. It returns 0 if something
+	 * has come already. Otherwise one of the descriptors becomes readable with an arrival, and
+	 * nap_end ends the wait and reads.
 	 */
 	int (*nap_begin)(vb_handle cq, int *bell, int *sockets);
 	void (*nap_end)(vb_handle cq);

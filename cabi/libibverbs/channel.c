@@ -446,7 +446,9 @@ static int take_or_yield(struct vb_channel *ch, const struct vb_engine *engine, 
 	if (err != EINPROGRESS)
 		return err;
 	if (vb_giveway_next(&ch->giveway, 0) == VB_YIELD)
-		vb_yield(&ch->giveway);
+		vb_yield(&ch->giveway, 0);
+	else
+		vb_giveway_slept(&ch->giveway, vb_now(), 0, 0);
 	how = (how & ~VB_TAKE_WOKEN) | VB_TAKE_AGAIN;
 	return engine->channel_take(ch->handle, (enum vb_take)how, cookie, kept);
 }

@@ -30,7 +30,6 @@ struct vb_cq {
 	_Atomic(const void *) armed;
 	atomic_uint drained; /* events in a row before which such a thread found the queue empty */
 	atomic_uint empty; /* polls in a row that found nothing; several threads may lose some */
-	struct vb_giveway giveway;
 	/* guarded by lock */
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */
@@ -59,8 +58,11 @@ void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
  */
 int vb_cq_idle(struct vb_cq *cq, int most);
 
+/* The time, in nanoseconds. */
+uint64_t vb_now(void);
+
 /* Gives the core to others, and notes how long they had it. Returns that. */
-uint64_t vb_yield(struct vb_giveway *g);
+uint64_t vb_yield(struct vb_giveway *g, unsigned senders);
 
 /* Whether there is nothing to take. */
 static inline int vb_cq_is_empty(struct vb_cq *cq)

@@ -26,7 +26,6 @@
  * looked at as often as before in time, not in polls.
  */
 #define YIELD_POLLS 16
-#define NAP_POLLS   64
 
 /* A thread polls if it finds nothing so often in a row; one that is about to sleep stops before. */
 #define POLLER_POLLS 16
@@ -49,7 +48,7 @@ void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b)
 		vb_lock_leave(&b->lock);
 }
 
-static uint64_t now(void)
+uint64_t vb_now(void)
 {
 	struct timespec t;
 
@@ -57,75 +56,56 @@ static uint64_t now(void)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
-uint64_t vb_yield(struct vb_giveway *g)
+uint64_t vb_yield(struct vb_giveway *g, unsigned senders)
 {
-	uint64_t before = now(), after;
+	uint64_t before = vb_now(), after;
 
 	sched_yield();
-	after = now();
-	vb_giveway_yielded(g, after, after - before);
+	after = vb_now();
+	vb_giveway_yielded(g, after, after - before, senders);
 	return after - before;
 }
 
-/*
- * Sleeps for a moment. After a yield that took a slice an arrival ends that: the peer may be about
- * to run on this core. Other naps are in a crowd, each of whose rings would ring. Returns for how
- * many polls the next one stands.
- */
-static unsigned nap(struct vb_cq *cq, unsigned empty)
+/* Returns the number of processes of this host that send to this one; 0: unknown. */
+static unsigned senders(const struct vb_board *board)
 {
-	static const struct timespec moment = {.tv_nsec = 1};
-	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
-	struct vb_giveway *g = &cq->giveway;
-	int n, woken;
-
-	if (atomic_load_explicit(&g->term, memory_order_relaxed)) {
-		if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
-			n = ppoll(fds, 2, &moment, NULL);
-			cq->engine->nap_end(cq->handle);
-			woken = n > 0 && (fds[0].revents | fds[1].revents) & POLLIN;
-			vb_giveway_napped(g, now(), woken);
-			if (n == 0 || woken)
-				return woken && !fds[1].revents ? 1 : NAP_POLLS;
-		} else if (vb_giveway_refused(g, empty)) {
-			return 1;
-		}
-	}
-	nanosleep(&moment, NULL);
-	vb_giveway_napped(g, now(), 0);
-	return NAP_POLLS;
+	return board ? atomic_load_explicit(&board->entries, memory_order_relaxed) : 0;
 }
 
-/* ibv_poll_cq(3) is no cancellation point, and a nap must end as it began. */
-static unsigned nap_uncancelled(struct vb_cq *cq, unsigned empty)
+/*
+ * Sleeps until something arrives, for as long as the policy says, and reads. If something is there
+ * already it only reads, unless it has just done so.
+ */
+static void sleep_on(struct vb_cq *cq, struct vb_giveway *g, unsigned empty)
 {
-	unsigned polls;
+	static const struct timespec moment = {.tv_nsec = 1};
+	struct timespec longest = {.tv_nsec = vb_giveway_sleep_ns(g)};
+	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
+	int arrival = 0;
+
+	if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
+		ppoll(fds, 2, &longest, NULL);
+		cq->engine->nap_end(cq->handle);
+		arrival = (fds[0].revents | fds[1].revents) & POLLIN;
+		if ((fds[0].revents | fds[1].revents) & POLLNVAL) /* the descriptors are lost */
+			nanosleep(&moment, NULL);
+	} else if (vb_giveway_refused(g, empty)) {
+		cq->engine->progress(cq->handle, 1);
+		return;
+	} else {
+		nanosleep(&moment, NULL);
+	}
+	vb_giveway_slept(g, vb_now(), arrival, senders(cq->board));
+}
+
+/* ibv_poll_cq(3) is no cancellation point, and a sleep must end as it began. */
+static void sleep_uncancelled(struct vb_cq *cq, struct vb_giveway *g, unsigned empty)
+{
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	polls = nap(cq, empty);
+	sleep_on(cq, g, empty);
 	pthread_setcancelstate(state, &state);
-	return polls;
-}
-
-/* Gives the core to others where that helps. Returns for how many polls the next one stands. */
-static unsigned give_way(struct vb_cq *cq, unsigned empty)
-{
-	struct vb_giveway *g = &cq->giveway;
-
-	switch (vb_giveway_next(g, empty)) {
-	case VB_YIELD:
-		if (cq->board)
-			atomic_store_explicit(&g->senders,
-					      atomic_load_explicit(&cq->board->entries, memory_order_relaxed),
-					      memory_order_relaxed);
-		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
-	case VB_NAP:
-		return nap_uncancelled(cq, empty);
-	case VB_STAY:
-		break;
-	}
-	return 0;
 }
 
 /* Reports whether something has arrived that the engine has not read. */
@@ -162,7 +142,8 @@ static unsigned due(struct vb_board *board, unsigned empty)
 
 int vb_cq_idle(struct vb_cq *cq, int most)
 {
-	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, away, polls;
+	static __thread struct vb_giveway giveway;
+	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, polls;
 	const void *armed_by;
 
 	atomic_store_explicit(&cq->empty, empty, memory_order_relaxed);
@@ -175,10 +156,19 @@ int vb_cq_idle(struct vb_cq *cq, int most)
 	}
 	if (empty % POLLER_POLLS == 0)
 		vb_channel_polled();
-	away = give_way(cq, empty);
 	polls = due(cq->board, empty);
-	if (away > polls)
-		polls = away;
+	switch (vb_giveway_next(&giveway, empty)) {
+	case VB_YIELD:
+		if (vb_yield(&giveway, senders(cq->board)) >= VB_TAKEN_NS && polls < YIELD_POLLS)
+			polls = YIELD_POLLS;
+		break;
+	case VB_SLEEP:
+		vb_channel_polled();
+		sleep_uncancelled(cq, &giveway, empty);
+		return 1;
+	case VB_STAY:
+		break;
+	}
 	if (polls)
 		cq->engine->progress(cq->handle, polls);
 	return polls != 0;

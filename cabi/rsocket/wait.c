@@ -30,9 +30,10 @@ bool rs_spin_on(int64_t end, unsigned empty)
 		before = now_ns();
 		sched_yield();
 		after = now_ns();
-		vb_giveway_yielded(&giveway, after, after - before);
+		vb_giveway_yielded(&giveway, after, after - before, 0);
 		return true;
-	case VB_NAP:
+	case VB_SLEEP:
+		vb_giveway_slept(&giveway, now_ns(), 0, 0);
 		return false;
 	case VB_STAY:
 		break;

@@ -32,6 +32,7 @@ type arrival struct {
 	waiters  atomic.Int32  // threads in BeginWait … EndWait
 	watchers atomic.Int32  // threads in BeginWatch … EndWatch
 	collects atomic.Uint64 // calls of Collect, EndWait and EndWatch
+	shared   atomic.Bool   // BeginNap was called since the background goroutine last looked
 	sleepy   atomic.Bool   // the last thread that read was in Collect, not in Poll
 	closed   atomic.Bool   // the descriptors are not the engine's any more
 }
@@ -115,24 +116,26 @@ func (e *Engine) EndWait() {
 	e.bg.attended()
 }
 
-// BeginNap announces that a thread that polls is about to wait for ArrivalFDs, for a moment. It
-// reports false if there is something to collect. The thread does not count as asleep: it reads
-// soon, whatever comes.
+// BeginNap is BeginWait for a thread that polls. It shares its core with a thread that computes,
+// and so sleeps between two polls.
 func (e *Engine) BeginNap() bool {
+	a := &e.arrival
+	if !a.shared.Load() {
+		a.shared.Store(true)
+	}
+	a.waiters.Add(1)
 	e.Settle()
-	return e.armRings()
+	if e.armRings() {
+		return true
+	}
+	e.EndWait()
+	return false
 }
 
-// EndNap ends BeginNap. The thread may have been woken by another's bell, which it reads. It counts
-// as one that collects, so that the background goroutine does not read before it.
+// EndNap is EndWait and Collect.
 func (e *Engine) EndNap() {
-	a := &e.arrival
-	a.collects.Add(1)
-	a.silence()
-	e.bg.attended() // the background goroutine may have slept by that bell
-	if a.asleep() && !e.armRings() {
-		e.RingBell() // for other threads, whose bell this one may have read
-	}
+	e.EndWait()
+	e.Collect(false)
 }
 
 // BeginWatch announces that the application may be about to wait for ArrivalFDs, in an epoll set of

@@ -187,7 +187,9 @@ func (g *background) leaveToPollers(now monotime.Time) {
 func (g *background) leaveToReaders(now monotime.Time) {
 	shortest := 2 * g.backoff
 	d, looks := shortest, g.pollers.looks(now)
-	if looks {
+	if g.eng.arrival.shared.Swap(false) {
+		d, looks = policy.MaxNap, false
+	} else if looks {
 		d = g.pollers.next(shortest)
 		if now.Sub(g.usage.at) > 2*napsPerLook*shortest { // it did not nap since, but slept
 			g.usage = usageAt(now)

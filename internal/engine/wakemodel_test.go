@@ -67,7 +67,7 @@ const (
 	watches         // in an epoll set of its own: BeginWatch
 	served          // in poll(2) for a channel that shows only events: Wake
 	hides           // watches; it may poll before it takes the event, which is hidden then
-	naps            // polls; between two polls BeginNap … EndNap
+	naps            // between two polls BeginNap … EndNap, which may end at any time
 )
 
 // setting is a world to begin with, and the rules that it breaks.
@@ -84,7 +84,7 @@ type setting struct {
 
 	// rules
 	lookFirst, unannounced, readFirst, noRearm, noAttend, attendEarly, disarm, clearFirst,
-	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly, noAlarm, noAwait, awaitFirst, noPoll bool
+	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly, noAlarm, noAwait, awaitFirst bool
 }
 
 const nobody = 2

@@ -3,9 +3,8 @@
 package engine
 
 // threadStep appends the states after a step of thread i. Collect runs from tCollect to tCheck.
-// BeginWait and BeginWatch run from tCount to tSleep, EndWait and EndWatch from tLeave to
-// tLeaveWake. BeginNap runs from tArmMay to tLook, and EndNap from tCollect to tCheck. RingBell
-// runs from tRing to tRingWrite.
+// BeginWait, BeginNap and BeginWatch run from tCount to tSleep, EndWait and EndWatch from tLeave to
+// tLeaveWake. EndNap is EndWait and Collect. RingBell runs from tRing to tRingWrite.
 func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 	t, me := &w.threads[i], uint8(i)+1
 	goTo := func(at uint8) { t.at = at }
@@ -25,13 +24,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			list = append(list, gone)
 			break
 		}
-		switch goTo(tCollect); {
-		case k == naps && s.noPoll:
-			goTo(tArmMay)
-		case k == naps:
-			w.polled = true
-			goTo(tRead)
-		}
+		goTo(tCollect)
 	case tCollect:
 		w.fresh = true
 		goTo(tSwap)
@@ -49,30 +42,30 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			}
 			break
 		}
-		s.silenced(t, k)
+		s.silenced(t)
 	case tDrain:
 		w.bell = w.bell && s.ntb
 		if goTo(tClear); s.clearFirst {
-			s.silenced(t, k)
+			s.silenced(t)
 		}
 	case tClear:
 		if w.woken = false; s.clearFirst {
 			goTo(tDrain)
 			break
 		}
-		s.silenced(t, k)
+		s.silenced(t)
 	case tAttend:
 		if s.attend(&w) {
 			goTo(tAttendWake)
 			break
 		}
-		s.attended(t, k)
+		s.attended(t)
 	case tAttendWake:
 		w.ended = true
-		s.attended(t, k)
+		s.attended(t)
 	case tRead:
 		if w.lock != 0 {
-			s.polled(t, k)
+			s.polled(t)
 			break
 		}
 		w.lock = me
@@ -83,7 +76,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 		goTo(tUnlock)
 	case tUnlock:
 		w.lock = 0
-		s.polled(t, k)
+		s.polled(t)
 	case tOthers:
 		if goTo(tCheck); s.asleep(&w) && !s.noRearm {
 			goTo(tRearm)
@@ -110,7 +103,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 		w.bell = true
 		goTo(tCheck)
 	case tCheck:
-		if goTo(tCount); t.events != 0 || k == naps {
+		if goTo(tCount); t.events != 0 {
 			goTo(tTake)
 		}
 		if k == served && t.at == tCount {
@@ -141,7 +134,7 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 		} else {
 			w.waiters++
 		}
-		if goTo(tArmMay); s.ntb {
+		if goTo(tArmMay); s.ntb && k != naps {
 			goTo(tKick)
 		}
 	case tKick:
@@ -170,15 +163,13 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			rings.threads[i].at = tSleep
 			list = append(list, rings)
 		}
-		if goTo(tLeave); k == naps {
-			goTo(tTake)
-		} else if s.leaveQuietly {
+		if goTo(tLeave); s.leaveQuietly {
 			w.waiters--
 			goTo(tTake)
 		}
 	case tSleep:
 		if k == naps {
-			goTo(tCollect)
+			goTo(tLeave)
 			break
 		}
 		if k == watches { // or it does not come
@@ -229,10 +220,10 @@ func (s *setting) attend(w *world) bool {
 	return true
 }
 
-// silenced, attended and polled choose the next step in Collect, and of a thread that naps.
-func (s *setting) silenced(t *sleeper, k kind) {
+// silenced, attended and polled choose the next step in Collect.
+func (s *setting) silenced(t *sleeper) {
 	switch {
-	case s.readFirst, k == naps && s.attendEarly:
+	case s.readFirst:
 		t.at = tOthers
 	case s.attendEarly:
 		t.at = tRead
@@ -241,20 +232,14 @@ func (s *setting) silenced(t *sleeper, k kind) {
 	}
 }
 
-func (s *setting) attended(t *sleeper, k kind) {
-	switch t.at = tRead; {
-	case s.attendEarly:
+func (s *setting) attended(t *sleeper) {
+	if t.at = tRead; s.attendEarly {
 		t.at = tSwap
-	case k == naps:
-		t.at = tOthers
 	}
 }
 
-func (s *setting) polled(t *sleeper, k kind) {
-	switch t.at = tOthers; {
-	case k == naps:
-		t.at = tArmMay
-	case s.readFirst:
+func (s *setting) polled(t *sleeper) {
+	if t.at = tOthers; s.readFirst {
 		t.at = tSwap
 	}
 }

@@ -7,12 +7,14 @@
 
 /* The steps of n empty polls where each yield takes so long. */
 struct deeds {
-	unsigned yields, naps, first; /* first: how many polls passed before the first yield */
+	unsigned yields, sleeps, first; /* first: how many polls passed before the first yield */
 };
 
 static uint64_t now = 1;
 
-static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
+/* So many processes send to this one. An arrival ends each sleep, or none does. */
+static struct deeds poll_with(struct vb_giveway *g, unsigned n, uint64_t took, unsigned senders,
+			      uint64_t sleep_ns, int arrivals)
 {
 	struct deeds d = {0};
 
@@ -23,12 +25,12 @@ static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
 			if (!d.yields++)
 				d.first = i;
 			now += took;
-			vb_giveway_yielded(g, now, took);
+			vb_giveway_yielded(g, now, took, senders);
 			break;
-		case VB_NAP:
-			d.naps++;
-			now += 60000;
-			vb_giveway_napped(g, now, 0);
+		case VB_SLEEP:
+			d.sleeps++;
+			now += sleep_ns;
+			vb_giveway_slept(g, now, arrivals, senders);
 			break;
 		case VB_STAY:
 			break;
@@ -37,18 +39,9 @@ static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
 	return d;
 }
 
-/* Returns the number of naps after a yield that took a slice; each takes so long. */
-static unsigned term_of(struct vb_giveway *g, uint64_t nap_ns, int woken)
+static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
 {
-	unsigned naps = 0;
-
-	vb_giveway_yielded(g, now, VB_SLICE_NS);
-	while (vb_giveway_next(g, VB_SHARED_POLLS) == VB_NAP) {
-		naps++;
-		now += nap_ns;
-		vb_giveway_napped(g, now, woken);
-	}
-	return naps;
+	return poll_with(g, n, took, 0, 60000, 0);
 }
 
 int main(void)
@@ -58,12 +51,12 @@ int main(void)
 
 	/* Alone: hardly a yield. */
 	d = poll_for(&g, POLLS, 300);
-	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.naps);
+	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.sleeps);
 
 	/* Beside other pollers: a yield after a few polls, also after the next message. */
 	d = poll_for(&g, POLLS, 5000);
 	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 9 / 10);
-	CHECK(d.naps > 0 && d.naps < d.yields / 100); /* to get another core */
+	CHECK(d.sleeps > 0 && d.sleeps < d.yields / 100); /* to get another core */
 	d = poll_for(&g, 100, 5000);
 	CHECK(d.first <= 2 * VB_SHARED_POLLS);
 
@@ -71,18 +64,22 @@ int main(void)
 	d = poll_for(&g, POLLS, 1400000);
 	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 4 / 5);
 
-	/* The turns of 16 ranks may take longer than a slice. Beside one peer that is a slice. */
-	g.senders = 15;
-	d = poll_for(&g, POLLS, 6000000);
-	CHECK(d.yields > POLLS / VB_SHARED_POLLS / 3 && !g.term);
+	/*
+	 * The turns of 16 ranks take longer than a slice. They do not sleep, but for another core.
+	 * Beside one peer that is a slice.
+	 */
+	d = poll_with(&g, POLLS, 6000000, 15, 6000000, 1);
+	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 4 / 5 && d.sleeps < d.yields / 6);
+	g = (struct vb_giveway){0};
+	d = poll_with(&g, VB_ALONE_POLLS + 100, 1600000, 1, 60000, 0);
+	CHECK(d.yields == 1 && d.sleeps == 100);
 
-	/* A host has hundreds of processes: a slice is no longer for that. (It was 600 ms.) */
-	g.senders = 400;
-	poll_for(&g, 4 * VB_SHARED_POLLS, 40000000);
-	CHECK(g.term == VB_FIRST_NAPS);
-	g = (struct vb_giveway){.senders = 1, .shared = 1};
-	poll_for(&g, 4 * VB_SHARED_POLLS, 1600000);
-	CHECK(g.term == VB_FIRST_NAPS);
+	/*
+	 * Others begin to send. Their messages come late among so many, and it yields again. (Sleeps to
+	 * get another core did not end then, and an allreduce took ten times as long.)
+	 */
+	d = poll_with(&g, VB_SLEEPS_NS / 6000000 + 100, 6000000, 15, 6000000, 1);
+	CHECK(d.sleeps < VB_SLEEPS_NS / 6000000 + 4 && d.yields > 10);
 	g = (struct vb_giveway){0};
 	poll_for(&g, VB_ALONE_POLLS, 5000);
 
@@ -95,46 +92,50 @@ int main(void)
 	CHECK(!d.yields);
 
 	/*
-	 * Beside a thread that computes: naps, and ever fewer slices lost. (A message
-	 * waited for the slices of others on its way there and on its way back.)
+	 * Beside a thread that computes it sleeps after each poll. A yield tests whether that is
+	 * there still, once in VB_SLEEPS_NS.
 	 */
 	d = poll_for(&g, POLLS, 3000000);
-	CHECK(d.naps > 100 * d.yields && d.yields > 2);
+	CHECK(d.sleeps > 500 * d.yields && d.yields > 2);
 
-	/* It has gone: alone again when the naps are over. */
-	d = poll_for(&g, (VB_LAST_NAPS + 8) * VB_SHARED_POLLS, 300);
+	/* It has gone: alone again when the sleeps are over. */
+	poll_for(&g, VB_SLEEPS_NS / 60000 + 8 * VB_SHARED_POLLS, 300);
 	d = poll_for(&g, POLLS, 300);
-	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.naps);
+	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.sleeps);
 
-	/* It comes back: the naps begin small. */
-	poll_for(&g, VB_ALONE_POLLS, 3000000);
-	d = poll_for(&g, VB_FIRST_NAPS * VB_SHARED_POLLS, 3000000);
-	CHECK(d.yields <= 1 && d.naps >= VB_FIRST_NAPS - 1);
-
-	/* Naps that an arrival ends are short: only their time counts. */
+	/* Messages show that it is there: some come a slice late. No other slice is lost for that. */
 	g = (struct vb_giveway){0};
-	CHECK(term_of(&g, VB_NAP_NS / 50, 0) == VB_FIRST_NAPS);
-	g = (struct vb_giveway){0};
-	CHECK(term_of(&g, VB_NAP_NS / 50, 1) == 50 * VB_FIRST_NAPS);
+	poll_with(&g, VB_ALONE_POLLS, 3000000, 1, 10000, 1);
+	for (int i = 0; i < 100; i++) {
+		d = poll_with(&g, 1000, 3000000, 1, 10000, 1);
+		CHECK(d.sleeps == 1000 && !d.yields);
+		now += VB_SLICE_NS; /* it had the core while this thread was about to sleep */
+	}
+	d = poll_with(&g, VB_SLEEPS_NS / 10000, 3000000, 1, 10000, 1); /* none comes late */
+	CHECK(d.yields == 1);
 
 	/*
-	 * Where many poll the core is back late after a nap, and there are fewer. (They went on for
-	 * seconds, beside threads that had computed for milliseconds.)
+	 * Nothing comes: the sleeps are short, as the thread may wait for what does not end them.
 	 */
-	g = (struct vb_giveway){0};
-	CHECK(term_of(&g, 16 * VB_NAP_NS, 0) == VB_FIRST_NAPS / 16);
-	CHECK(term_of(&g, 16 * VB_NAP_NS, 1) == VB_FIRST_NAPS / 8);
-	for (int i = 0; i < 20; i++)
-		d.naps = term_of(&g, 16 * VB_NAP_NS, 1);
-	CHECK(d.naps == VB_LAST_NS / VB_NAP_NS / 16);
+	g = (struct vb_giveway){.until = now + VB_SLEEPS_NS};
+	for (int i = 0; i < VB_ARRIVALS; i++) {
+		CHECK(vb_giveway_sleep_ns(&g) == 1);
+		vb_giveway_slept(&g, now, 1, 1);
+	}
+	CHECK(vb_giveway_sleep_ns(&g) == VB_SLEEP_NS);
+	vb_giveway_slept(&g, now, 0, 1);
+	CHECK(vb_giveway_sleep_ns(&g) == 1);
+	for (int i = 0; i < VB_SLEEPS_NS / VB_SLEEP_NS; i++)
+		vb_giveway_slept(&g, now += VB_SLEEP_NS, 0, 1);
+	CHECK(vb_giveway_next(&g, VB_ALONE_POLLS) == VB_YIELD);
 
-	/* Something comes before a nap: the thread reads it. It is there still: the thread naps. */
+	/* Something comes before a sleep: the thread reads it. It is there still: the thread sleeps. */
 	g = (struct vb_giveway){0};
-	CHECK(vb_giveway_refused(&g, VB_SHARED_POLLS));
-	CHECK(vb_giveway_refused(&g, 3 * VB_SHARED_POLLS));
-	CHECK(!vb_giveway_refused(&g, 4 * VB_SHARED_POLLS));
-	CHECK(!vb_giveway_refused(&g, 5 * VB_SHARED_POLLS));
-	CHECK(vb_giveway_refused(&g, VB_SHARED_POLLS));
-	CHECK(vb_giveway_refused(&g, 3 * VB_SHARED_POLLS));
+	CHECK(vb_giveway_refused(&g, 1));
+	CHECK(vb_giveway_refused(&g, 3));
+	CHECK(!vb_giveway_refused(&g, 4));
+	CHECK(!vb_giveway_refused(&g, 5));
+	CHECK(vb_giveway_refused(&g, 1));
+	CHECK(vb_giveway_refused(&g, 3));
 	return 0;
 }

@@ -86,7 +86,8 @@ var Table = []Number{
 	{"MaxNap", int64(defaultMaxNap), "ns", "0",
 		"… to which it doubles in a process that gets less than three quarters of a core, and " +
 			"one of whose threads had to leave its core in the last 5 ms: a wake-up of each " +
-			"process takes as much as ten turns of a polling thread.",
+			"process takes as much as ten turns of a polling thread. Beside a polling thread " +
+			"that sleeps, as its core has a thread that computes, it is as long at once.",
 		"UCX rc, 16 ranks: barrier"},
 	{"PollersGone", int64(defaultPollersGone), "ns", "",
 		"Longer than between two turns of a polling thread among many that share its core. Until " +
