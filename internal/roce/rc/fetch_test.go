@@ -430,3 +430,21 @@ func TestXRCTargetForOthersReadsInAMessage(t *testing.T) {
 		t.Errorf("%d bytes", wc.ByteLen)
 	}
 }
+
+// A queue pair that has failed fetches nothing. So it refuses a READ that is asked for again, which
+// it had answered.
+func TestXRCReadAgainAfterAFailure(t *testing.T) {
+	data := script.Bytes(10, 3)
+	x := reading(t, 10)
+	x.piece(0, data)
+	x.wantResponse("the READ", peerPSN, true, true, data)
+	x.PostRecv(0, 5)
+	x.Recv(send(ours, peerPSN+1)) // too long
+	x.wantAnswer(t, "the SEND", peerPSN+1, wire.NAKInvalidRequest)
+	x.WantRecvWC("of the SEND", 1001, ib.WCLocLenErr)
+	x.WantEvent("of the SEND", ib.EventQPReqErr)
+	x.Recv(readOf(theirs, peerPSN, 10))
+	x.fetch()
+	x.wantAnswer(t, "the READ again", peerPSN, wire.NAKRemoteOperational)
+	x.WantIdle("nothing is fetched")
+}
