@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/core"
 	"verbena/verbs"
 )
 
@@ -224,6 +225,10 @@ func (id *ID) raise(ev Event) {
 	}
 	ev.ID = id
 	id.log(&ev)
+	switch ev.Type {
+	case Rejected, Unreachable, ConnectError:
+		core.RecordConnection(id.peer, ev.Err)
+	}
 	id.ch.put(&ev)
 }
 

@@ -30,8 +30,8 @@ func WithCapture(path string) Option { return func(o *options) { o.CapturePath(p
 
 // WithCaptureRing keeps the newest packets sent and received in memory, as many as a file of these
 // bytes holds. It writes them to a pcapng file when a completion fails, once for a burst of
-// failures, and on SIGUSR1. `verbena stat dump` fetches them at any time. Flushed work requests do
-// not count as failed.
+// failures, and on SIGUSR1. It does so when the first attempt to connect fails, too. `verbena stat
+// dump` fetches them at any time. Flushed work requests do not count as failed.
 //
 // The file has the name path, or one with a number before the extension if that is there already.
 // A line on standard error names it. bytes is from 1 MiB to 1 GiB. Receivers of SIGUSR1 in the

@@ -33,14 +33,16 @@ type host struct {
 	faults   faultcap.Faults
 	captures bool
 	recorder *recorder.Recorder // immutable: of the newest packets; nil without
-	refs     int                // guarded by hostMu
-	undo     func() error       // undoes the options
-	flush    func() error       // writes the capture out
-	forget   func()             // ends device.KeepInterfaces
-	stats    *stats.Server
-	retired  atomic.Bool
-	xrc      xrcHost
-	numbered sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
+	// atomic: an attempt to connect has failed
+	unconnected atomic.Bool
+	refs        int          // guarded by hostMu
+	undo        func() error // undoes the options
+	flush       func() error // writes the capture out
+	forget      func()       // ends device.KeepInterfaces
+	stats       *stats.Server
+	retired     atomic.Bool
+	xrc         xrcHost
+	numbered    sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
 
 	mu      sync.Mutex
 	devices []openDevice // guarded by mu: all that were opened

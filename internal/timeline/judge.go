@@ -64,19 +64,23 @@ func (t *Timeline) find(c *Conn) {
 	} else if i := t.firstOf(c, Reset); i >= 0 {
 		add(true, i, "The connection was reset at %v.", round(t.Packets.Time[i]))
 	}
+	if n, ofB := t.unanswered(c); n > 0 {
+		add(true, c.PacketRange[1]-1, "%s has not answered: %s of %s to set up the connection.",
+			Name(!ofB), count(uint64(n), "packet"), Name(ofB))
+	}
 	failed, open := 0, 0
 	for i := c.OpRange[0]; i < c.OpRange[1]; i++ {
 		o := &t.Ops[i]
 		switch {
 		case o.Status == Failed:
 			if failed++; failed <= maxFindings {
-				add(true, t.refusalOf(c, i), "%s of %s failed at %v: %s.", o.Title(), Name(o.OfB),
-					round(o.End), o.Reason)
+				add(true, t.refusalOf(c, i), "%s of %s failed at %v: %s%s.", o.Title(), Name(o.OfB),
+					round(o.End), o.Reason, o.memory())
 			}
 		case o.Status == Open && (o.Repeated > 0 || o.Waited > 0):
 			if open++; open <= maxFindings {
-				add(true, t.lastOf(c, i), "%s of %s has no answer: %s.", o.Title(), Name(o.OfB),
-					o.tried())
+				add(true, t.lastOf(c, i), "%s of %s has no answer: %s%s.", o.Title(), Name(o.OfB),
+					o.tried(), t.silence(c, o))
 			}
 		}
 	}
@@ -134,6 +138,43 @@ func (o *Op) tried() string {
 		text += ", " + count(uint64(o.Waited), "RNR NAK") + " met"
 	}
 	return text
+}
+
+// memory describes the memory that an operation asked for.
+func (o *Op) memory() string {
+	if o.rkey == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", for %d bytes at 0x%x by R_Key 0x%08x", o.rkeyBytes, o.va, o.rkey)
+}
+
+// silence says since when the other end of an open operation has sent nothing, if that was before
+// the operation.
+func (t *Timeline) silence(c *Conn, o *Op) string {
+	for i := c.PacketRange[1] - 1; i >= c.PacketRange[0]; i-- {
+		if t.Packets.Flags[i]&FromB != 0 == o.OfB {
+			continue
+		}
+		if at := t.Packets.Time[i]; at <= o.Start {
+			return fmt.Sprintf("; %s sent nothing after %v", Name(!o.OfB), round(at))
+		}
+		return ""
+	}
+	return ""
+}
+
+// unanswered returns the number of a connection's packets, and their end, if they only set it up
+// and the other end has sent none.
+func (t *Timeline) unanswered(c *Conn) (n int, ofB bool) {
+	p := &t.Packets
+	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
+		fromB := p.Flags[i]&FromB != 0
+		if p.Kind[i] != SetUp || n > 0 && fromB != ofB {
+			return 0, false
+		}
+		n, ofB = n+1, fromB
+	}
+	return n, ofB
 }
 
 // rounds says how often an end began to repeat requests. Responses are repeated when asked for.

@@ -74,6 +74,9 @@ func (b *builder) management(d *pcap.Datagram, p *roce.Packet) (*flow, uint32) {
 		if r, _, ok := cm.ParseREJ(data); ok {
 			b.t.Packets.Kind[row] = Reset
 			f.note = fmt.Sprintf("rejected: %v", r.Reason)
+			if g := f.peer; r.Reason == cm.RejInvalidServiceID && g != nil && g.greet != nil {
+				f.note += fmt.Sprintf(", nobody listens at port %d", g.greet.ServiceID.Port())
+			}
 		}
 	}
 	return f, row

@@ -186,6 +186,14 @@ func (b *builder) requestPacket(f *flow, row uint32, p *roce.Packet) {
 	b.t.Packets.Number[row] = uint32(max(r.from, 0))
 	b.sendRequest(f, r)
 	f.space.loose = loose
+	if n := b.t.Packets.Op[row]; n != None && p.Info.First {
+		switch o := &b.t.Ops[n]; {
+		case p.Info.HasRETH:
+			o.va, o.rkey, o.rkeyBytes = p.RETH.VA, uint32(p.RETH.RKey), p.RETH.DMALen
+		case p.Info.HasAtomicETH:
+			o.va, o.rkey, o.rkeyBytes = p.AtomicETH.VA, uint32(p.AtomicETH.RKey), 8
+		}
+	}
 }
 
 func (b *builder) mtuOf(f *flow) uint32 {

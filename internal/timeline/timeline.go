@@ -111,8 +111,11 @@ type Op struct {
 	respNext   int64 // the next number of a READ's response
 	flow       uint32
 	psn        uint32 // of UD
-	complete   bool   // its last packet has been seen
-	hole       bool   // segments of a stream are missing before it
+	rkey       uint32 // of the memory of RoCE, as the next two
+	rkeyBytes  uint32
+	va         uint64
+	complete   bool // its last packet has been seen
+	hole       bool // segments of a stream are missing before it
 }
 
 // Sample is the state of a path that a sender has written into its capture.

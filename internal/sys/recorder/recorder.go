@@ -186,6 +186,9 @@ func (r *Recorder) Close() error {
 func (r *Recorder) write(reason string) string {
 	c := r.Hold()
 	defer c.Release()
+	if c.Packets == 0 { // those of a TCP connection that was refused are the system's
+		return fmt.Sprintf("--pcap-ring: there is no packet to write (%s)", reason)
+	}
 	name, err := r.create(c)
 	if err != nil {
 		return fmt.Sprintf("--pcap-ring: cannot write %d packets (%s): %v", c.Packets, reason, err)

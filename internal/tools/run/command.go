@@ -56,9 +56,10 @@ process id before its extension, because a program may be several processes:
 --pcap x.pcapng writes x-1234.pcapng.
 
 With --pcap-ring the newest packets stay in memory. They are written to FILE when a
-completion fails, once for a burst of failures, and on SIGUSR1 if the program has no
-handler of its own for it. Then the next file is x-1234-2.pcapng. Without --pcap the
-name is verbena-PID.pcapng, in this directory. 'verbena stat dump PID' fetches them.
+completion fails, once for a burst of failures, when the first attempt to connect
+fails, and on SIGUSR1 if the program has no handler of its own for it. Then the next
+file is x-1234-2.pcapng. Without --pcap the name is verbena-PID.pcapng, in this
+directory. 'verbena stat dump PID' fetches them.
 
 It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (the folder of the files that a kernel driver would show in /sys/class/infiniband and
