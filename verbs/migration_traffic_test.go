@@ -5,6 +5,7 @@ package verbs_test
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ const (
 type stream struct {
 	e               *end
 	sent, done, got uint64
-	ended, heard    bool // the last message was sent; that of the peer has come
+	ended, heard    bool          // the last message was sent; that of the peer has come
+	came            atomic.Uint64 // got, for the goroutine of the test
 }
 
 // run sends messages until stop, and returns when both streams have ended.
@@ -94,6 +96,7 @@ func (s *stream) complete(wc ib.WC) error {
 		return fmt.Errorf("message %#x came, want %d", first, s.got)
 	}
 	s.got, s.heard = s.got+1, first&streamLast != 0
+	s.came.Store(s.got)
 	return s.receive(wc.WRID + streamDepth)
 }
 
@@ -144,6 +147,14 @@ func TestPathMigrationUnderTraffic(t *testing.T) {
 			e.wantMigration(ib.MigMigrated)
 			if got, _ := e.qp.Query(); got.AH.GRH.DGID != to.DGID {
 				t.Errorf("round %d: the path is to %v, want %v", round, got.AH.GRH.DGID, to.DGID)
+			}
+		}
+		end := time.Now().Add(10 * time.Second)
+		for _, s := range streams { // messages come by the new path, too
+			for want := s.came.Load() + 10; s.came.Load() < want; runtime.Gosched() {
+				if time.Now().After(end) {
+					t.Fatalf("round %d: no messages come", round)
+				}
 			}
 		}
 	}
