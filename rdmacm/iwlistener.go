@@ -185,11 +185,12 @@ func (l *iwListener) refusedLocked(c *iwcm.Conn, why iwcm.Fault) {
 	}
 }
 
-var faultReasons = map[iwcm.Fault]reason{
+var faultReasons = [...]reason{
 	iwcm.FaultTimeout:  "there was no MPA request in time, or no room for it",
 	iwcm.FaultProtocol: "no MPA request, or bytes behind it",
 	iwcm.FaultRevision: "a revision of MPA that is not spoken",
 	iwcm.FaultCrowded:  "too many streams wait",
+	iwcm.FaultLocal:    "",
 }
 
 // refusalOf returns the refusal of a stream.

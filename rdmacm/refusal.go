@@ -4,7 +4,6 @@ package rdmacm
 
 import (
 	"net/netip"
-	"slices"
 
 	"verbena/ib"
 	"verbena/internal/core"
@@ -97,10 +96,10 @@ func (m *manager) deviceAt(kind Kind, addr netip.Addr) string {
 	infos, _ := devicesOf(kind)
 	for _, info := range infos {
 		addrs, _ := info.Addrs() // fails if the interface has just gone
-		if slices.ContainsFunc(addrs, func(a netip.Addr) bool {
-			return a.WithZone("") == addr.WithZone("")
-		}) {
-			return info.Name
+		for _, a := range addrs {
+			if a.WithZone("") == addr.WithZone("") {
+				return info.Name
+			}
 		}
 	}
 	return ""
