@@ -67,6 +67,8 @@ func (a *arena) give(at, n uint64) {
 	case after:
 		a.free[i].at, a.free[i].n = at, a.free[i].n+n
 	default:
-		a.free = slices.Insert(a.free, i, extent{at, n})
+		a.free = append(a.free, extent{})
+		copy(a.free[i+1:], a.free[i:])
+		a.free[i] = extent{at, n}
 	}
 }

@@ -135,7 +135,7 @@ func (q *QP) oweAgain(o response, last ib.PSN) {
 		}
 	}
 	if len(r.out) < maxResponses {
-		r.out = slices.Insert(r.out, i, o)
+		r.out = insert(r.out, i, o)
 	}
 }
 

@@ -3,8 +3,6 @@
 package rc
 
 import (
-	"slices"
-
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
@@ -346,5 +344,5 @@ func (q *QP) save(s resource) {
 	for i > 0 && r.saved[i-1].early && r.saved[i-1].first.After(s.first) {
 		i--
 	}
-	r.saved = slices.Insert(r.saved, i, s)
+	r.saved = insert(r.saved, i, s)
 }

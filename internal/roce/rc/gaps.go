@@ -19,7 +19,7 @@ func without(gaps []wire.Gap, first, end ib.PSN) []wire.Gap {
 		switch {
 		case before && after:
 			gaps[i].End = first
-			return slices.Insert(gaps, i+1, wire.Gap{First: end, End: g.End})
+			return insert(gaps, i+1, wire.Gap{First: end, End: g.End})
 		case before:
 			gaps[i].End = first
 			i++

@@ -186,7 +186,7 @@ func (k *kept) expect(epsn ib.PSN) {
 	}
 	k.gaps = slices.Delete(k.gaps, 0, n)
 	if len(k.gaps) == 0 || k.gaps[0].First.After(epsn) {
-		k.gaps = slices.Insert(k.gaps, 0, wire.Gap{First: epsn, End: epsn.Add(1)})
+		k.gaps = insert(k.gaps, 0, wire.Gap{First: epsn, End: epsn.Add(1)})
 	}
 	k.gaps[0].First = epsn
 }

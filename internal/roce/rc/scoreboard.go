@@ -143,7 +143,7 @@ func (b *scoreboard) fill(now monotime.Time, first, end ib.PSN, shortest monotim
 		case before && after:
 			rest := *h
 			h.End, rest.First = first, end
-			b.holes = slices.Insert(b.holes, i+1, rest)
+			b.holes = insert(b.holes, i+1, rest)
 			i++
 		case before:
 			h.End = first
@@ -358,6 +358,6 @@ func (b *scoreboard) repeated(now monotime.Time, i int, end, newest ib.PSN) {
 	b.watch(h)
 	if end.Before(h.End) {
 		h.End, rest.First = end, end
-		b.holes = slices.Insert(b.holes, i+1, rest)
+		b.holes = insert(b.holes, i+1, rest)
 	}
 }

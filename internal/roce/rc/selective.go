@@ -175,7 +175,7 @@ func (q *QP) miss(now monotime.Time, end ib.PSN) {
 		if h.End.After(end) {
 			h.End = end
 		}
-		b.holes = slices.Insert(b.holes, at, h)
+		b.holes = insert(b.holes, at, h)
 		b.missing += h.size()
 		if r.loss.RTT.Smoothed != 0 { // the response of a later request measures too much
 			r.loss.again(h.First, h.End)

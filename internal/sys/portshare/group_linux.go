@@ -67,7 +67,9 @@ func (g *group) steerPart(share Share) error {
 		return cmp.Compare(p.share, s)
 	})
 	if !found {
-		g.steered = slices.Insert(g.steered, i, steeredPart{share, g.parts[share]})
+		g.steered = append(g.steered, steeredPart{})
+		copy(g.steered[i+1:], g.steered[i:])
+		g.steered[i] = steeredPart{share, g.parts[share]}
 	}
 	return g.steer()
 }
