@@ -8,6 +8,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/testkit/talk"
+	"verbena/internal/wire/cm"
 	"verbena/internal/wire/roce"
 	"verbena/internal/wire/trp"
 )
@@ -48,6 +49,19 @@ func TestFindingsNameTheCause(t *testing.T) {
 		conn := read(t, c.Bytes()).Conns[0]
 		if len(conn.Findings) == 0 || conn.Findings[0].Text != test.want || conn.Grade() != "bad" {
 			t.Errorf("%s: %s, %+v, want %q", name, conn.Grade(), conn.Findings, test.want)
+		}
+	}
+}
+
+// Only a request for a connection lacks an answer. A capture that begins late, as a ring does, may
+// have one end's last packet alone.
+func TestFindingsOfOneEnd(t *testing.T) {
+	for a, bad := range map[cm.Attribute]bool{cm.AttrREQ: true, cm.AttrSIDRREQ: true, cm.AttrREP: false, cm.AttrRTU: false, cm.AttrDREQ: false, cm.AttrDREP: false} {
+		c := talk.New(t)
+		c.Packet(false, roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: ib.QP1},
+			DETH: roce.DETH{SrcQP: ib.QP1}, Payload: append(cm.NewHeader(a, 1).Append(nil), make([]byte, cm.DataSize)...)})
+		if conn := read(t, c.Bytes()).Conns[0]; (conn.Grade() == "bad") != bad {
+			t.Errorf("%v: %s, %+v", a, conn.Grade(), conn.Findings)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (b *builder) endFile() {
 		c := &Conn{File: b.file, Files: [2]int{b.file, b.file}, Protocol: f.protocol,
 			A: endOf(a, z), Note: a.note}
 		c.keep(a, z)
+		c.asks = f.asks || g != nil && g.asks
 		place[a.index] = placement{len(b.t.Conns), false}
 		if z != nil {
 			place[z.index] = placement{len(b.t.Conns), true}

@@ -43,6 +43,7 @@ type flow struct {
 	last     uint32         // the row of its latest packet
 	seen     bool           // it has a packet
 	begins   bool           // its sender asked for the connection
+	asks     bool           // it has the request for a connection, or for a datagram service
 	leaves   bool           // the host that captures sends it: of iWARP, in captures that say so
 	told     pcap.Direction // of its first packet whose direction the capture has
 	note     string         // why a connection manager rejected it

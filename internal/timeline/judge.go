@@ -164,8 +164,11 @@ func (t *Timeline) silence(c *Conn, o *Op) string {
 }
 
 // unanswered returns the number of a connection's packets, and their end, if they only set it up
-// and the other end has sent none.
+// and the other end has sent none. A packet that ends a connection asks for none.
 func (t *Timeline) unanswered(c *Conn) (n int, ofB bool) {
+	if !c.asks {
+		return 0, false
+	}
 	p := &t.Packets
 	for i := c.PacketRange[0]; i < c.PacketRange[1]; i++ {
 		fromB := p.Flags[i]&FromB != 0

@@ -60,8 +60,10 @@ func (b *builder) management(d *pcap.Datagram, p *roce.Packet) (*flow, uint32) {
 		return f, row
 	}
 	switch h.Attribute {
+	case cm.AttrSIDRREQ:
+		f.asks = true
 	case cm.AttrREQ:
-		f.begins = true
+		f.begins, f.asks = true, true
 		if r, _, ok := cm.ParseREQ(data); ok {
 			f.greet, f.greetQPN = &r, uint32(r.LocalQPN)
 		}

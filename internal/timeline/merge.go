@@ -103,6 +103,7 @@ func (b *builder) fileSpans() []extremes {
 func (b *builder) join(w *twin, rows []uint32, seen []extremes) {
 	c, o := b.t.Conns[w.conn[0]], b.t.Conns[w.conn[1]]
 	b.turn(w, rows)
+	c.asks = c.asks || o.asks
 	own := [2]*Conn{c, o} // the captures of A's host, and of B's
 	if w.end == 1 {
 		own = [2]*Conn{o, c}

@@ -90,8 +90,9 @@ func (b *builder) roce(d *pcap.Datagram) {
 	b.done(row, f)
 }
 
-// parse takes a datagram apart. headers is false if the capture lacks some of its headers. Of a
-// payload that it lacks the length is known, and the bytes are 0.
+// parse takes a datagram apart. headers is false if the capture lacks some of its headers: those
+// behind the BTH are zero then. Of a payload that it lacks the length is known, and the bytes are
+// 0.
 func (b *builder) parse(p *roce.Packet, d *pcap.Datagram) (verdict roce.Malformed, headers bool) {
 	if !d.Truncated || len(d.Payload) < roce.BTHBytes {
 		return p.Parse(d.Payload), !d.Truncated
@@ -105,7 +106,11 @@ func (b *builder) parse(p *roce.Packet, d *pcap.Datagram) (verdict roce.Malforme
 		p.BTH, p.Info = h, h.Row()
 		return verdict, false
 	}
-	return verdict, len(d.Payload) >= p.Info.HeaderBytes
+	if len(d.Payload) >= p.Info.HeaderBytes {
+		return verdict, true
+	}
+	*p = roce.Packet{BTH: p.BTH, Info: p.Info, Payload: p.Payload} // half a key is none
+	return verdict, false
 }
 
 // rel returns a PSN counted from the first of a space.

@@ -27,7 +27,7 @@ func (b *builder) segment(s *pcap.Segment) {
 	f := b.flow(key, protoIWARP)
 	if f != nil && f.peer == nil {
 		pair(f, b.flow(streamKey(s.Dst, s.Src), protoIWARP))
-		f.begins = true
+		f.begins, f.asks = true, true
 	}
 	if f == nil || f.peer == nil {
 		b.t.LeftOut++

@@ -57,6 +57,7 @@ type Conn struct {
 	keys  [2]flowKey // of the packets of A, and of B
 	base  [2]uint32  // the number 0 of their requests
 	local int        // the capture's host: 1 is A's, 2 is B's, 0 is not known
+	asks  bool       // one end asks for it
 }
 
 // Joined reports whether captures of both ends are joined.

@@ -42,6 +42,7 @@ func (b *builder) association(d *pcap.Datagram) {
 		kind = SelectiveAck
 	case p.Opcode != trp.Data:
 		kind = SetUp
+		f.asks = f.asks || p.Opcode == trp.Request
 	}
 	row := b.row(f, kind, 0, d.FrameLen)
 	if row == None {

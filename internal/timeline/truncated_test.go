@@ -103,3 +103,29 @@ func TestTruncatedHeaders(t *testing.T) {
 		}
 	}
 }
+
+// Of a key or an address that is cut off the rest is not taken for it. (A finding named R_Key
+// 0x580d0000, and a READ had 74,496 bytes of 74,565.)
+func TestTruncatedKeys(t *testing.T) {
+	const start, end = 20 + 8 + roce.BTHBytes, 20 + 8 + roce.BTHBytes + roce.RETHBytes
+	reth := roce.RETH{VA: 0x1234567890abcdef, RKey: 0x580dad5f, DMALen: 0x12345}
+	write, get := talk.New(t), talk.New(t)
+	write.Packet(false, roce.Packet{BTH: roce.BTH{Opcode: roce.RCRDMAWriteFirst, PSN: ib.NewPSN(1)}, RETH: reth, Payload: make([]byte, 1024)})
+	write.Answer(roce.RCAcknowledge, 1, roce.NAKRemoteAccess, 0)
+	get.Packet(false, roce.Packet{BTH: roce.BTH{Opcode: roce.RCRDMAReadRequest, PSN: ib.NewPSN(1)}, RETH: reth})
+	refused, asked := write.Bytes(), get.Bytes()
+	for n := start; n <= end; n++ {
+		text, bytes := "WRITE #1 of A failed at 1µs: Remote Access Error.", uint32(0)
+		if n == end {
+			text = "WRITE #1 of A failed at 1µs: Remote Access Error, for 74565 bytes at 0x1234567890abcdef by R_Key 0x580dad5f."
+			bytes = reth.DMALen
+		}
+		// The answer to the WRITE keeps its headers, which are shorter.
+		if c := read(t, cut(t, refused, n)).Conns[0]; n >= start+roce.AETHBytes && (len(c.Findings) == 0 || c.Findings[0].Text != text) {
+			t.Errorf("%d bytes of each frame: %+v, want %q", n, c.Findings, text)
+		}
+		if ops := read(t, cut(t, asked, n)).Ops; len(ops) != 1 || uint32(ops[0].Bytes) != bytes {
+			t.Errorf("%d bytes of each frame: %+v, want %d bytes", n, ops, bytes)
+		}
+	}
+}
