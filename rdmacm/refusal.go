@@ -55,21 +55,25 @@ func (m *manager) noteRefusal(r refusal) {
 		return
 	}
 	m.mu.Lock()
-	m.noteRefusalLocked(r)
+	noted := m.noteRefusalLocked(r)
 	m.mu.Unlock()
-	m.kick()
+	if noted { // strangers do not wake the goroutine more often than it writes lines
+		m.kick()
+	}
 }
 
 // noteRefusalLocked is noteRefusal where there is a log, for a caller that holds mu and kicks the
-// goroutine.
-func (m *manager) noteRefusalLocked(r refusal) {
+// goroutine. It reports whether the refusal will be a line.
+func (m *manager) noteRefusalLocked(r refusal) (noted bool) {
 	n := &m.refusals
 	if now := int64(monotime.Now()) / int64(monotime.Second); now != n.second {
 		n.second, n.count = now, 0
 	}
-	if n.count++; n.count <= maxRefusals {
-		n.list = append(n.list, r)
+	if n.count++; n.count > maxRefusals {
+		return false
 	}
+	n.list = append(n.list, r)
+	return true
 }
 
 // logRefusals writes the requests that were refused since it was called last.

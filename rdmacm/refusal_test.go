@@ -153,3 +153,20 @@ func TestLinesOfRefusalsAreBounded(t *testing.T) {
 		t.Errorf("%d lines for %d requests", n, 200*maxRefusals)
 	}
 }
+
+// Strangers do not keep the manager's goroutine awake either: it is woken for lines only.
+func TestRefusalsBeyondTheBoundWakeNobody(t *testing.T) {
+	logged(t)
+	m := newFabric(t).process(1)
+	_ = m.listeningOf(TRP, loopback4, 0)
+	m.ib.m.turning.Add(1) // kick rings no bell
+	defer m.ib.m.turning.Add(-1)
+	until(t, "a second has more refusals than lines", func() bool {
+		for range maxRefusals {
+			m.ib.m.noteRefusal(refusal{kind: TRP, why: nobodyListens})
+		}
+		m.ib.m.due.Store(false)
+		m.ib.m.noteRefusal(refusal{kind: TRP, why: nobodyListens})
+		return !m.ib.m.due.Load()
+	})
+}
