@@ -8,12 +8,16 @@ import "verbena/internal/monotime"
 // path may have become longer, or a queue stays. So the window falls to half of the product: a
 // queue that this flow made is gone a round trip later. Then the shortest is measured anew.
 //
+// Time in which nothing was outstanding does not count. The first packet after it may be late, and
+// the product that of small requests before: it would be all that is left of the window.
+//
 // All flows that share a queue see it become short at one time. So they drain it at one time, too.
 // The window goes on at the product, so that a queue that they had made does not come again.
 //
-// Source: draft-ietf-ccwg-bbr, ProbeRTT.
+// Source: draft-ietf-ccwg-bbr, ProbeRTT and idle_restart.
 type drain struct {
-	near    monotime.Time     // of the newest round trip that was near the shortest
+	near    monotime.Time     // of the newest round trip that was near the shortest, and later
+	seen    monotime.Time     // of the newest round trip
 	began   monotime.Time     // 0: there is no drain
 	product int               // when it began
 	trip    monotime.Duration // when it began
@@ -32,9 +36,16 @@ const drainPart = 2
 // drainTrips bounds a drain from below, in round trips: flows may begin theirs two apart.
 const drainTrips = 4
 
+// leastSilence is the time without a round trip from which on nothing was outstanding. Where
+// packets are lost, it may be some hundred milliseconds until one is measured.
+const leastSilence = monotime.Second
+
 // drains takes note of a round trip. It begins a drain, or ends one.
 func (w *Window) drains(now monotime.Time, took monotime.Duration) {
 	d := &w.drain
+	if silent := now.Sub(d.seen) - took; silent > leastSilence {
+		d.near = d.near.Add(silent)
+	}
 	switch {
 	case !w.Long() || took <= w.queueLimit():
 		if d.began != 0 {
@@ -56,4 +67,5 @@ func (w *Window) drains(now monotime.Time, took monotime.Duration) {
 		d.product = w.algorithm.product()
 		d.window = min(d.product, w.bytes) / drainPart
 	}
+	d.seen = now
 }

@@ -85,3 +85,37 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%v on a path of %v", w.RTT.Shortest, p.rtt)
 	}
 }
+
+// A late packet after silence begins no drain. It would leave the window the product of the small
+// requests before the silence.
+func TestSilenceIsNoLongerPath(t *testing.T) {
+	const ms = monotime.Millisecond
+	p := path{rtt: 50 * ms, rate: 125_000_000}
+	var w Window
+	w.Start(DeliveryRate)
+	p.first(&w)
+	p.until(&w, 2*monotime.Second)
+	w.Lost(p.now, least)
+	p.until(&w, 5*monotime.Second)
+	request := func(took monotime.Duration) {
+		p.now = p.now.Add(took)
+		w.Sample(p.now, took, 4096, true)
+		w.Acked(p.now, 4096)
+	}
+	for range 20 {
+		p.now = p.now.Add(monotime.Second)
+		request(p.rtt)
+	}
+	before := w.Bytes()
+	for range 3 {
+		p.now = p.now.Add(2 * drainAfter)
+		request(p.rtt + 5*ms)
+		if n := w.Bytes(); n < before {
+			t.Fatalf("%d bytes after a silence, %d before", n, before)
+		}
+	}
+	p.rtt *= 2
+	if p.until(&w, drainAfter+20*p.rtt); w.RTT.Shortest != p.rtt {
+		t.Errorf("%v on a path of %v that is used again", w.RTT.Shortest, p.rtt)
+	}
+}
