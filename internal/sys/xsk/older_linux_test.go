@@ -84,3 +84,26 @@ func TestModeOfAPool(t *testing.T) {
 		})
 	}
 }
+
+// The kernel lets go of a queue a moment after the last pool was closed.
+func TestPoolOfAQueueThatIsReleased(t *testing.T) {
+	n, a, b := wire(t, 1500)
+	if n == nil {
+		return
+	}
+	a.pool.Close()
+	busy := 3
+	xsk.BindFirst(t, func(int) error {
+		if busy--; busy >= 0 {
+			return unix.EBUSY
+		}
+		return nil
+	})
+	p, err := xsk.NewPool(a.iface.Index, 1, 1500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pool = p
+	defer p.Close()
+	send(t, newSender(t, a, b, v4a, a.open(3)), 1, to(5))
+}

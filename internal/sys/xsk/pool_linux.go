@@ -131,16 +131,17 @@ func (p *Pool) anchor(queue int) error {
 		return p.choose(fd, &sa)
 	}
 	sa.Flags, sa.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(p.anchors[0])
-	return bind(fd, &sa)
+	return bindFree(fd, &sa, time.Now().Add(releaseTime))
 }
 
 // choose binds the first socket in the best mode that the interface and the kernel have. The other
 // sockets follow it. Most drivers with zero-copy mode refuse packets of several frames there, so
 // that is left out where each packet fits one. A kernel before Linux 6.6 knows no such packets.
 func (p *Pool) choose(fd int, sa *unix.SockaddrXDP) error {
+	until := time.Now().Add(releaseTime)
 	in := func(mode uint16) error {
 		sa.Flags = unix.XDP_USE_NEED_WAKEUP | mode
-		return bind(fd, sa)
+		return bindFree(fd, sa, until)
 	}
 	if in(unix.XDP_ZEROCOPY|unix.XDP_USE_SG) == nil || !p.joins && in(unix.XDP_ZEROCOPY) == nil {
 		return nil
@@ -153,6 +154,21 @@ func (p *Pool) choose(fd int, sa *unix.SockaddrXDP) error {
 		return errTooOld
 	}
 	return nil
+}
+
+// releaseTime bounds the wait for a queue that is busy. The kernel lets go of one a moment after
+// the last pool's sockets were closed, and later on a loaded machine.
+const releaseTime = time.Second
+
+// bindFree is bind, which waits until the queue is free.
+func bindFree(fd int, sa *unix.SockaddrXDP, until time.Time) error {
+	for {
+		err := bind(fd, sa)
+		if !errors.Is(err, unix.EBUSY) || until.Before(time.Now()) {
+			return err
+		}
+		time.Sleep(releaseTime / 200)
+	}
 }
 
 // push gives a queue the frames of a place.
