@@ -79,6 +79,18 @@ func TestKeptInParts(t *testing.T) {
 	}
 }
 
+// Packets that arrive meanwhile do not put off the next part.
+func TestKeptPartIsNotPutOff(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Recv(keptWrites(s, atOnce+10, true))
+	at := s.Machine.NextTimeout()
+	s.Now = at.Add(monotime.Microsecond)
+	s.Recv(writeAt(s, peerPSN+atOnce+1, 8*(atOnce+1), 8, 99))
+	if due := s.Machine.NextTimeout(); due != at {
+		t.Errorf("due at %v, then at %v", at, due)
+	}
+}
+
 // The responder reports a gap behind the requests whose turn has come once these are carried out.
 // An earlier report would say that the next of them is missing.
 func TestGapBehindKeptInParts(t *testing.T) {

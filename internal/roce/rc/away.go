@@ -74,14 +74,14 @@ type shared struct {
 // away is the part of a target that passes requests on.
 type away struct {
 	peers   []*awayPeer
-	to      *awayPeer // the one that the request being handled is for; nil: this process
-	cur     *awayPeer // the one that has unanswered requests; nil without
-	stalled bool      // the request expected is kept until it can be carried out
-	due     bool      // likewise, and only until the timer
-	sent    bool      // a response with data of another process has gone, or will not come
-	asked   fetch     // for the request expected
-	more    fetch     // for the oldest response
-	gap     bool      // requests are missing, and the requester was not told
+	to      *awayPeer     // the one that the request being handled is for; nil: this process
+	cur     *awayPeer     // the one that has unanswered requests; nil without
+	stalled bool          // the request expected is kept until it can be carried out
+	due     monotime.Time // when it is carried out, where it only waits its turn; 0: it does not
+	sent    bool          // a response with data of another process has gone, or will not come
+	asked   fetch         // for the request expected
+	more    fetch         // for the oldest response
+	gap     bool          // requests are missing, and the requester was not told
 	// The request being handled, if it was kept. Its memory goes back once that is done, or once it
 	// is answered if it is passed on.
 	from *keptRequest
@@ -227,7 +227,7 @@ func (q *QP) resume() {
 	if !q.away.stalled {
 		return
 	}
-	q.away.stalled, q.away.due = false, false
+	q.away.stalled, q.away.due = false, 0
 	if e := q.resp.kept.at(q.resp.epsn); e != nil {
 		q.performKept(q.resp.epsn, e.packet.Selective)
 	}
@@ -373,7 +373,7 @@ func (q *QP) passAgain(peer *awayPeer) {
 	if f := &q.away.more; f.peer == peer && f.waits() && !f.first.Before(first.psn) {
 		*f = fetch{} // it is dropped too
 	}
-	q.away.cur, q.away.stalled, q.away.due, q.away.gap = nil, false, false, false
+	q.away.cur, q.away.stalled, q.away.due, q.away.gap = nil, false, 0, false
 	r.naked = true
 	q.Count[roce.SentRNRNAK]++
 	q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.RNRNAK(q.Attr.MinRNRTimer)})

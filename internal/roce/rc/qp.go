@@ -242,8 +242,8 @@ func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
 func (q *QP) NextTimeout() monotime.Time {
 	r := &q.req
 	at := min(r.timer, r.rnrTimer, r.paced, q.Rate.Due(), r.board.due)
-	if q.away.due { // other connections have their turn before
-		at = min(at, q.now.Add(1))
+	if q.away.due != 0 {
+		at = min(at, q.away.due)
 	}
 	return at
 }
@@ -251,7 +251,7 @@ func (q *QP) NextTimeout() monotime.Time {
 // HandleTimeout acts on timers that have come due.
 func (q *QP) HandleTimeout(now monotime.Time) {
 	q.now = now
-	if q.away.due {
+	if q.away.due != 0 {
 		q.resume()
 		q.tellGap()
 	}

@@ -252,7 +252,7 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 		}
 		first = r.epsn
 		if n == performedAtOnce && k.at(first) != nil {
-			q.away.stalled, q.away.due = true, true
+			q.away.stalled, q.away.due = true, q.now.Add(1) // others have their turn before
 			return
 		}
 		e := k.remove(first, q.Reorder)

@@ -38,7 +38,7 @@ func (q *QP) oweSack() {
 // sendSack sends a SelectiveAcknowledge, unless nothing is missing any more.
 func (q *QP) sendSack(b *roce.Burst) bool {
 	r := &q.resp
-	if q.away.cur != nil || q.away.due {
+	if q.away.cur != nil || q.away.due != 0 {
 		q.away.gap = true
 		return true
 	}
