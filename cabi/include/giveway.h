@@ -96,12 +96,13 @@ static inline int vb_giveway_refused(struct vb_giveway *g, unsigned empty)
 	return empty == 1 || empty - last != 1;
 }
 
-/* Returns how long the next sleep may take. */
-static inline long vb_giveway_sleep_ns(struct vb_giveway *g)
+/*
+ * Returns how long a sleep from now on may take. One after the time of the sleeps is to get another
+ * core, or follows a pause of the thread.
+ */
+static inline long vb_giveway_sleep_ns(struct vb_giveway *g, uint64_t now)
 {
-	int one = VB_GET(g->ended) >= VB_GET(g->until); /* to get another core */
-
-	return one || VB_GET(g->arrivals) < VB_ARRIVALS ? 1 : VB_SLEEP_NS;
+	return now >= VB_GET(g->until) || VB_GET(g->arrivals) < VB_ARRIVALS ? 1 : VB_SLEEP_NS;
 }
 
 /*

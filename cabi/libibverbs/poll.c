@@ -79,7 +79,7 @@ static unsigned senders(const struct vb_board *board)
 static void sleep_on(struct vb_cq *cq, struct vb_giveway *g, unsigned empty)
 {
 	static const struct timespec moment = {.tv_nsec = 1};
-	struct timespec longest = {.tv_nsec = vb_giveway_sleep_ns(g)};
+	struct timespec longest = {.tv_nsec = vb_giveway_sleep_ns(g, vb_now())};
 	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
 	int arrival = 0;
 

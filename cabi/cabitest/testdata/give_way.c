@@ -119,12 +119,13 @@ int main(void)
 	 */
 	g = (struct vb_giveway){.until = now + VB_SLEEPS_NS};
 	for (int i = 0; i < VB_ARRIVALS; i++) {
-		CHECK(vb_giveway_sleep_ns(&g) == 1);
+		CHECK(vb_giveway_sleep_ns(&g, now) == 1);
 		vb_giveway_slept(&g, now, 1, 1);
 	}
-	CHECK(vb_giveway_sleep_ns(&g) == VB_SLEEP_NS);
+	CHECK(vb_giveway_sleep_ns(&g, now) == VB_SLEEP_NS);
+	CHECK(vb_giveway_sleep_ns(&g, now + VB_SLEEPS_NS) == 1); /* the thread did something else */
 	vb_giveway_slept(&g, now, 0, 1);
-	CHECK(vb_giveway_sleep_ns(&g) == 1);
+	CHECK(vb_giveway_sleep_ns(&g, now) == 1);
 	for (int i = 0; i < VB_SLEEPS_NS / VB_SLEEP_NS; i++)
 		vb_giveway_slept(&g, now += VB_SLEEP_NS, 0, 1);
 	CHECK(vb_giveway_next(&g, VB_ALONE_POLLS) == VB_YIELD);
