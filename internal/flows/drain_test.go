@@ -122,3 +122,29 @@ func standing(s Scenario) (line string) {
 	}
 	return line
 }
+
+func drainedTable() goldenTable {
+	g := goldenTable{name: "drained", head: `A flow beside one of TCP, as in beside.txt, on a link of 100 Mb/s. After three drains, for two
+seconds. Columns: the part of the link that each has.
+Written by: go test ./internal/flows -run TestTables/drained -update
+
+kind   beside   RTT   buffer      ours        TCP`}
+	for _, kind := range []Kind{Write, Read} {
+		for _, tcp := range []Kind{Cubic, BBR} {
+			for _, rtt := range []monotime.Duration{2 * ms, 10 * ms} {
+				for _, buffer := range []int{100_000, 1_000_000} {
+					s := Scenario{Rate: 1e8, RTT: rtt, Buffer: buffer, MTU: ib.MTU1024}
+					g.rows = append(g.rows, goldenRow{
+						key:   fmt.Sprintf("%-5v  %-5v  %4v %5d KB", kind, tcp, rtt, buffer/1000),
+						quick: kind == Write && tcp == Cubic && rtt == 10*ms && buffer == 1_000_000,
+						play: func() string {
+							part := shares(s, 3*drainTime+monotime.Second, kind, tcp)
+							return fmt.Sprintf(" %8.1f%% %9.1f%%", part[0], part[1])
+						},
+					})
+				}
+			}
+		}
+	}
+	return g
+}

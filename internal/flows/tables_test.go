@@ -36,7 +36,7 @@ const ms = monotime.Millisecond
 // TestTables compares some rows of each table with testdata: a change of them is one to look at.
 func TestTables(t *testing.T) {
 	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable(),
-		besideTable(), startTable(), longerTable(), standingTable()} {
+		besideTable(), startTable(), longerTable(), standingTable(), drainedTable()} {
 		t.Run(table.name, func(t *testing.T) { table.test(t) })
 	}
 }
@@ -300,13 +300,15 @@ kind   beside   RTT   buffer     alone  TCP alone    beside  TCP beside`}
 }
 
 func beside(s Scenario, kind, tcp Kind) string {
-	ours, theirs := shares(s, kind), shares(s, tcp)
-	both := shares(s, kind, tcp)
+	const time = 2 * monotime.Second
+	ours, theirs := shares(s, time, kind), shares(s, time, tcp)
+	both := shares(s, time, kind, tcp)
 	return fmt.Sprintf(" %8.1f%% %9.1f%% %8.1f%% %10.1f%%", ours[0], theirs[0], both[0], both[1])
 }
 
-// shares returns the parts of the link's payload rate that flows between pairs of hosts have.
-func shares(s Scenario, kinds ...Kind) (percent []float64) {
+// shares returns the parts of the link's payload rate that flows between pairs of hosts have in two
+// seconds, from a time on.
+func shares(s Scenario, from monotime.Duration, kinds ...Kind) (percent []float64) {
 	s.Fill()
 	w := NewWorld(1)
 	there, back := s.link(), s.link()
@@ -322,7 +324,7 @@ func shares(s Scenario, kinds ...Kind) (percent []float64) {
 		}
 		w.Add(spec)
 	}
-	w.Run(2 * monotime.Second)
+	w.Run(from)
 	var before []int64
 	for _, f := range w.Flows {
 		before = append(before, f.Carried())
