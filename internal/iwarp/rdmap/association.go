@@ -118,9 +118,7 @@ func (a *Association) upper() segments {
 }
 
 func (a *Association) take(c *trp.Conn, s wiretrp.Setup, maxSegment int) {
-	if a.conn != nil {
-		a.past.Add(a.conn.Counters())
-	}
+	a.Release()
 	a.claims = 0
 	a.conn, a.local, a.passed, a.settings = c, s, 0, urdmaSettings(maxSegment)
 }
@@ -153,6 +151,17 @@ func depthOf(n uint16) uint8 { return uint8(min(n, maxDepth)) }
 
 // Conn returns the association, nil if there is none.
 func (a *Association) Conn() *trp.Conn { return a.conn }
+
+// Release gives up the association, nil if there is none, for another owner to end. Its counts
+// until now stay with the queue pair.
+func (a *Association) Release() *trp.Conn {
+	c := a.conn
+	if c != nil {
+		a.past.Add(c.Counters())
+	}
+	a.conn = nil
+	return c
+}
 
 // PollLink returns the next event of the association.
 func (a *Association) PollLink() (ev trp.Event, ok bool) {

@@ -425,6 +425,27 @@ func TestAssociationGivesBackHeldSegments(t *testing.T) {
 }
 
 // A server that urdma is sends right behind its Accept.
+// TestAssociationReleased has another owner end the association, under a lock of its own. The queue
+// pair keeps the counts of its time, and looks at the association no more.
+func TestAssociationReleased(t *testing.T) {
+	a, _ := associated(t)
+	a.a.Abort(a.now)
+	conn := a.a.Conn()
+	counts := a.a.AppendCounts(nil)
+	if got := a.a.Release(); got != conn {
+		t.Fatalf("released %p, not %p", got, conn)
+	}
+	if !conn.PollOutput(a.now, trp.NewBurst()) {
+		t.Fatal("the association sends no FIN")
+	}
+	if now := a.a.AppendCounts(nil); !slices.Equal(now, counts) {
+		t.Errorf("counts %v, %v when the association was released", now, counts)
+	}
+	if a.a.Conn() != nil || a.a.Release() != nil {
+		t.Error("the queue pair still has its association")
+	}
+}
+
 func TestAssociationEarlySegments(t *testing.T) {
 	o := defaults()
 	a := newPeer(t, "a", clientAt, o)

@@ -295,7 +295,7 @@ func (c *Conn) Detach() (release func()) {
 	now := monotime.Now()
 	c.assoc.Abort(now)
 	c.port.drain(now, c.Mutex(), c.assoc, nil)
-	p, l, conn := c.port, c.listener, c.assoc.Conn()
+	p, l, conn := c.port, c.listener, c.assoc.Release() // the linger's lock guards it from now on
 	c.port, c.listener = nil, nil
 	return func() { c.trp.linger(p, l, conn) }
 }
