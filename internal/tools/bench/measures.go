@@ -207,8 +207,9 @@ func idleMemory(ctx context.Context, r *run) (float64, error) {
 
 func memoryGrowth(ctx context.Context, r *run) (float64, error) {
 	var g growth
+	// From the second quarter to the last are half of the operations after the start.
 	_, err := r.perf(ctx, g.watch, []string{"write", "bw"}, "-s", "8", "-t", "64", "-n",
-		strconv.FormatInt(r.flatOps, 10))
+		strconv.FormatInt(3*r.flatOps, 10))
 	if err != nil {
 		return 0, err
 	}

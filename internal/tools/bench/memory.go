@@ -26,7 +26,12 @@ const (
 	idleRecvDepth = 16
 )
 
-const sampleInterval = 100 * time.Millisecond
+const (
+	sampleInterval = 100 * time.Millisecond
+	// A process keeps its first statistics after a second. That makes encoders, and
+	// the first garbage collection comes with it: 1 to 2 MiB, once.
+	startSamples = int(2 * time.Second / sampleInterval)
+)
 
 // residentBytes returns a process's resident memory, as the kernel counts it.
 func residentBytes(pid int) (int64, error) {
@@ -167,10 +172,12 @@ func (g *growth) watch(ctx context.Context, pids [2]int) {
 }
 
 // bytes returns how much more the process that grew more held in the last
-// quarter of the run than in the second. The first is left out: pools fill.
+// quarter of the run than in the second. The first is left out, as pools fill, and
+// before it the start of the process.
 func (g *growth) bytes() (float64, bool) {
 	worst, ok := 0.0, false
 	for _, s := range g.samples {
+		s = s[min(startSamples, len(s)):]
 		q := len(s) / 4
 		if q == 0 {
 			continue
