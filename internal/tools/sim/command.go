@@ -131,8 +131,8 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	case o.json:
 		return r.printJSON(w)
 	}
-	fmt.Fprintf(w, "%d hosts, %d flows, %s of virtual time\n\n", s.hosts, len(s.world.Flows),
-		writtenTime(r.took))
+	fmt.Fprintf(w, "%s, %s, %s of virtual time\n\n", count(s.hosts, "host"),
+		count(len(s.world.Flows), "flow"), writtenTime(r.took))
 	r.printTables(w, o.each)
 	if !o.noGraphs {
 		r.printGraphs(w, width(w))
@@ -166,4 +166,12 @@ func width(w io.Writer) int {
 		}
 	}
 	return graphWidth
+}
+
+// count writes how many things there are.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -345,6 +345,14 @@ func TestTablesAndGraphs(t *testing.T) {
 	}
 }
 
+func TestCountOfOne(t *testing.T) {
+	for n, want := range []string{"0 flows", "1 flow", "2 flows"} {
+		if got := count(n, "flow"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 // A flow that ends with an error is reported, and the run ends.
 func TestFailure(t *testing.T) {
 	out, errOut, status := sim(t, pair+"flow write a b size 1GB\nflow read b a size 1KB\nat 1ms link a b down")
