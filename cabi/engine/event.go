@@ -25,8 +25,8 @@ func (o *ctxObject) passEvents(fd int) {
 			return
 		}
 		r := C.struct_vb_async_event{_type: C.uint32_t(e.Type), port: C.uint32_t(e.Port)}
-		if e.Port == 0 {
-			cookie, ok := o.cookies.Load(objectOf(&e))
+		if object := objectOf(&e); object != nil {
+			cookie, ok := o.cookies.Load(object)
 			if !ok {
 				continue // its object is destroyed
 			}
@@ -39,12 +39,15 @@ func (o *ctxObject) passEvents(fd int) {
 	}
 }
 
+// objectOf returns the object that an event is about, nil for those of a port or the device.
 func objectOf(e *core.AsyncEvent) any {
 	switch {
 	case e.QP != nil:
 		return e.QP
 	case e.CQ != nil:
 		return e.CQ
+	case e.SRQ != nil:
+		return e.SRQ
 	}
-	return e.SRQ
+	return nil
 }

@@ -156,7 +156,8 @@ enum vb_take {
 struct vb_async_event {
 	uint32_t type; /* enum ibv_event_type */
 	uint32_t port; /* for port events */
-	vb_cookie object; /* queue pair, completion queue, SRQ or work queue; 0 for port events */
+	/* Queue pair, completion queue, SRQ or work queue; 0 for events of a port or the device. */
+	vb_cookie object;
 };
 
 /*
