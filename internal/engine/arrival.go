@@ -198,6 +198,17 @@ func (e *Engine) armRings() (quiet bool) {
 	return quiet
 }
 
+// disarmRings ends armRings where that saves wake-ups: the caller polls.
+func (e *Engine) disarmRings() {
+	for _, r := range *e.rings.Load() {
+		r.Disarm()
+	}
+}
+
+// MaySleep reports whether a thread, or the background goroutine, may be waiting for arrivals. It
+// announces that before it arms the rings.
+func (e *Engine) MaySleep() bool { return e.arrival.asleep() || e.bg.away.Load() }
+
 // asleep reports whether a thread of the application waits for the bell, as far as the engine
 // knows.
 func (a *arrival) asleep() bool { return a.waiters.Load() > 0 || a.watchers.Load() > 0 }

@@ -31,6 +31,8 @@ func (r *pipeRing) Shown() bool   { return true }
 func (r *pipeRing) Waiting() bool { return r.unread.Load() > 0 }
 func (r *pipeRing) Idle() bool    { return !r.Waiting() }
 func (r *pipeRing) Arm() bool     { r.armed.Store(true); return !r.Waiting() }
+func (r *pipeRing) Disarm()       {}
+func (r *pipeRing) Frames() bool  { return false }
 
 // write publishes a message, and rings if a thread is asleep.
 func (r *pipeRing) write() (rang bool) {

@@ -75,10 +75,11 @@ func (l *DelayedAck) ComesFirst() bool { return l.conn.eng.arrival.sleepy.Load()
 // Stop ends the delay: the caller sends the acknowledgement.
 func (l *DelayedAck) Stop() { l.waiting = false }
 
-// NotePost notes an answer.
-func (l *DelayedAck) NotePost() {
+// NotePost notes an answer. With joins an acknowledgement that covers as many messages as it may
+// leaves with it, not after it.
+func (l *DelayedAck) NotePost(joins bool) {
 	l.answered = true
-	if l.together > 0 {
+	if l.together > 0 || joins && l.full() {
 		l.waiting = false
 	}
 }
@@ -164,6 +165,7 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	}
 	l.waiting, l.answered, l.psn, l.since, l.poll = true, false, psn, now, l.lane.count()
 	l.messages++
+	l.lane.rest.Store(0)
 	c.DeliverUnlock()
 	return true
 }
@@ -177,7 +179,10 @@ func (l *DelayedAck) list() bool {
 // Flush sends the acknowledgements that Poll delayed and whose time has come, and all answers.
 func (l *Lane) Flush() {
 	l.sendAnswers()
-	if l.delayed.n.Load() > 0 && l.count()%policy.AckPolls == 0 {
+	if l.delayed.n.Load() == 0 || l.count()%policy.AckPolls != 0 {
+		return
+	}
+	if rest := l.rest.Load(); rest <= 0 || int64(monotime.Now()) >= rest {
 		l.flush(policy.AckGrace)
 	}
 }
@@ -229,6 +234,8 @@ func (l *Lane) flush(grace monotime.Duration) {
 	now := monotime.Now()
 	send := Joint{Now: now}
 	var list [maxDelayed]*DelayedAck
+	l.rest.Store(flushing)
+	rest := monotime.Never
 	for _, d := range l.delayed.takeAll(&list) {
 		c := d.conn
 		c.mu.Lock()
@@ -238,6 +245,9 @@ func (l *Lane) flush(grace monotime.Duration) {
 			c.mu.Unlock()
 		case grace > 0 && d.mayStillAnswer(now, grace) && d.list() &&
 			l.eng.bg.guards(): // in this order, see guards
+			if rest = min(rest, d.since.Add(grace)); !d.answered {
+				rest = 0
+			}
 			c.mu.Unlock()
 		default:
 			if grace > 0 && d.answered && !d.full() {
@@ -247,8 +257,12 @@ func (l *Lane) flush(grace monotime.Duration) {
 			send.PumpUnlock(c)
 		}
 	}
+	l.rest.CompareAndSwap(flushing, int64(rest)) // else something was delayed meanwhile
 	send.Finish()
 }
+
+// flushing is Lane.rest during a flush.
+const flushing = -1
 
 // mayStillAnswer reports whether the acknowledgement should wait on: the application
 // has just got its completions, or it answered and its peer is at work.

@@ -19,11 +19,11 @@ func TestGraceThatRunsOutIsGivenUp(t *testing.T) {
 		l.expire()
 	}
 	l.waiting = true
-	if l.NotePost(); !l.waiting {
+	if l.NotePost(false); !l.waiting {
 		t.Error("given up before it ran out often enough: one delay may be chance")
 	}
 	l.expire()
-	if l.NotePost(); l.waiting {
+	if l.NotePost(false); l.waiting {
 		t.Errorf("the acknowledgement still waits after the grace ran out %d times in a row", policy.AckMisses)
 	}
 }
@@ -38,7 +38,7 @@ func TestMessagesTogetherAreAcknowledgedWithTheirAnswers(t *testing.T) {
 		if !l.DelayUnlock(0, 0) {
 			t.Fatal("the acknowledgement is not delayed")
 		}
-		if l.NotePost(); l.Waiting() != waits {
+		if l.NotePost(false); l.Waiting() != waits {
 			t.Errorf("%d messages: after the first answer the acknowledgement waits: %t", messages,
 				l.Waiting())
 		}
@@ -65,7 +65,7 @@ func TestMessagesBeforeOtherPollsAreNotTogether(t *testing.T) {
 		a.eng.FirstLane().flush(0)
 		arrive(2*request + 1)
 		a.answer(&now, quick, 1)
-		if l.NotePost(); !l.Waiting() {
+		if l.NotePost(false); !l.Waiting() {
 			t.Fatalf("the acknowledgement of request %d leaves with its answer", request)
 		}
 	}
@@ -93,7 +93,7 @@ func TestFullAcknowledgementFollowsTheAnswer(t *testing.T) {
 			t.Fatalf("the acknowledgement of message %d leaves before its answer", psn)
 		}
 		a.answer(&now, quick, 1)
-		l.NotePost()
+		l.NotePost(false)
 		lane.flush(monotime.Second)
 		if full := psn == policy.AckBatches-1; l.Waiting() == full {
 			t.Fatalf("message %d is answered: the acknowledgement waits: %t", psn, !full)
@@ -108,8 +108,62 @@ func TestFullAcknowledgementFollowsTheAnswer(t *testing.T) {
 			t.Fatalf("no look has come: the acknowledgement of message %d is delayed: %t", psn, delayed)
 		}
 		a.answer(&now, quick, 1)
-		l.NotePost()
+		l.NotePost(false)
 	}
+}
+
+// Where both need one system call, an acknowledgement that covers as many messages as it may leaves
+// with the answer, and no earlier one does.
+func TestFullAcknowledgementJoinsTheAnswer(t *testing.T) {
+	a := newAnswering(t)
+	lane := a.eng.FirstLane()
+	l := NewDelayedAck(&a.Conn, lane)
+	now := monotime.Now()
+	for psn := range 2 * policy.AckBatches {
+		lane.Poll()
+		lane.Poll()
+		a.hear(now, 1)
+		a.Lock()
+		if !l.DelayUnlock(now, ib.PSN(psn)) {
+			t.Fatalf("the acknowledgement of message %d leaves before its answer", psn)
+		}
+		a.answer(&now, quick, 1)
+		l.NotePost(true)
+		if full := psn%policy.AckBatches == policy.AckBatches-1; l.Waiting() == full {
+			t.Fatalf("message %d is answered: the acknowledgement waits: %t", psn, !full)
+		}
+	}
+}
+
+// A look at acknowledgements that all wait for longer takes no lock. One that is delayed meanwhile
+// is looked at.
+func TestRestingAcknowledgements(t *testing.T) {
+	a := newAnswering(t)
+	lane := a.eng.FirstLane()
+	l := NewDelayedAck(&a.Conn, lane)
+	now := monotime.Now()
+	arrive := func(psn ib.PSN) {
+		lane.Poll()
+		lane.Poll()
+		a.hear(now, 1)
+		a.Lock()
+		if !l.DelayUnlock(now, psn) {
+			t.Fatalf("the acknowledgement of message %d is not delayed", psn)
+		}
+		if lane.rest.Load() != 0 {
+			t.Fatal("the next look passes it")
+		}
+	}
+	arrive(1)
+	if lane.flush(monotime.Second); lane.rest.Load() != 0 {
+		t.Error("it may leave with the next look, which passes it")
+	}
+	a.answer(&now, quick, 1)
+	l.NotePost(false)
+	if lane.flush(monotime.Second); monotime.Time(lane.rest.Load()) != l.since.Add(monotime.Second) {
+		t.Errorf("it is answered, and rests until %d", lane.rest.Load())
+	}
+	arrive(2)
 }
 
 // A grace that was given up is tried again, ever more rarely.

@@ -55,6 +55,7 @@ type Engine struct {
 	inputs   atomic.Pointer[[]laneInput]
 	rings    atomic.Pointer[[]laneRing]
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
+	frames   atomic.Bool               // a ring has the packets of an interface
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
 	quiet    atomic.Bool               // the last poll of inputs that are no rings found nothing
 	lull     atomic.Bool               // … the last one before a wait
@@ -294,10 +295,12 @@ func (e *Engine) RemoveRing(r Ring) {
 func (e *Engine) listSleepersLocked() {
 	var list []Sleeper
 	var hidden int32
+	frames := false
 	for _, r := range *e.rings.Load() {
 		if !r.Shown() {
 			hidden++
 		}
+		frames = frames || r.Frames()
 	}
 	for _, in := range *e.inputs.Load() {
 		if s, ok := in.Input.(Sleeper); ok {
@@ -307,6 +310,7 @@ func (e *Engine) listSleepersLocked() {
 	}
 	e.sleepers.Store(&list)
 	e.hidden.Store(hidden)
+	e.frames.Store(frames)
 }
 
 // CountReadError counts an input that the system could not read.

@@ -39,6 +39,7 @@ type Lane struct {
 	busy      atomic.Uint32 // looks since that found another thread reading
 
 	delayed delayed[DelayedAck]
+	rest    atomic.Int64 // until when all that is in delayed waits; 0: unknown
 	answers delayed[Conn]
 	joint   jointAnswers
 	alone   atomic.Uint32 // answers that a socket takes from one queue pair at a time

@@ -19,6 +19,8 @@ func (r *countRing) Shown() bool      { return true }
 func (r *countRing) Waiting() bool    { return false }
 func (r *countRing) Idle() bool       { return false }
 func (r *countRing) Arm() bool        { return true }
+func (r *countRing) Disarm()          {}
+func (r *countRing) Frames() bool     { return false }
 
 // idleRing is a countRing in which nothing is.
 type idleRing struct{ countRing }

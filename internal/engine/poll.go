@@ -31,7 +31,8 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 			messages += max(r.TryPoll(true), 0)
 		}
 	}
-	if len(rings) == 0 || passed(n, polls, l.socketPolls()) || messages == 0 && !e.quiet.Load() {
+	every := l.socketPolls()
+	if len(rings) == 0 || passed(n, polls, every) || messages == 0 && !e.quiet.Load() {
 		k := l.readInputs()
 		l.noteLook(k > 0)
 		if quiet := k == 0; quiet != e.quiet.Load() {
@@ -44,8 +45,9 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	}
 	l.sendAnswers()
 	if passed(n, polls, policy.TimerPolls) {
-		if passed(n, polls, policy.HeldPolls) {
+		if passed(n, polls, max(every, policy.HeldPolls)) {
 			fdtrack.Check()
+			e.disarmRings()
 		}
 		now := monotime.Now()
 		e.FireDue(now)
@@ -59,6 +61,9 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 func (l *Lane) socketPolls() uint64 {
 	if l.silent.Load() < policy.SilentLooks {
 		return policy.SocketPolls
+	}
+	if l.eng.frames.Load() {
+		return policy.FramePolls
 	}
 	return policy.SilentPolls
 }

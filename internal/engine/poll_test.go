@@ -23,6 +23,11 @@ func TestPassed(t *testing.T) {
 	}
 }
 
+// frameRing is that of an interface's frames.
+type frameRing struct{ idleRing }
+
+func (r *frameRing) Frames() bool { return true }
+
 // Beside rings a look at the sockets costs as much as many polls. Where many looks found nothing
 // they become rarer, until one finds something.
 func TestSilentSocketsAreLookedAtRarely(t *testing.T) {
@@ -41,6 +46,13 @@ func TestSilentSocketsAreLookedAtRarely(t *testing.T) {
 	if n := looks(); n > 5 {
 		t.Errorf("%d looks in %d polls, want 4", n, 4*policy.SilentPolls)
 	}
+	frames := &frameRing{}
+	e.AddRing(frames)
+	if n := looks(); n > 2 {
+		t.Errorf("%d looks in %d polls beside frames, want %d", n, 4*policy.SilentPolls,
+			4*policy.SilentPolls/policy.FramePolls)
+	}
+	e.RemoveRing(frames)
 	for in.came = 1; in.came > 0; {
 		lane.Poll()
 	}

@@ -111,6 +111,9 @@ type Ring interface {
 	// Arm asks the peer to ring the bell (Engine.BellFD) once, with its next write. quiet is false
 	// if something is there already.
 	Arm() (quiet bool)
+	// Disarm may end Arm: a thread polls. It does nothing if Engine.MaySleep, called after it has
+	// excluded Arm, reports true.
+	Disarm()
 	// Waiting reports whether a peer has written something that no thread has read.
 	Waiting() bool
 	// Idle reports whether TryPoll would find nothing to do. It takes no lock.
@@ -118,6 +121,9 @@ type Ring interface {
 	// TakeAll handles all that the peer has written so far. It waits for the thread that
 	// reads.
 	TakeAll()
+	// Frames reports whether the packets of an interface come by the ring, so that few come by
+	// sockets.
+	Frames() bool
 	// Shown reports whether the Board shows the ring.
 	Shown() bool
 }

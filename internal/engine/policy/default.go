@@ -15,6 +15,7 @@ const (
 	SocketPolls    uint64            = defaultSocketPolls
 	SilentLooks    uint64            = defaultSilentLooks
 	SilentPolls    uint64            = defaultSilentPolls
+	FramePolls     uint64            = defaultFramePolls
 	LaneLook       monotime.Duration = defaultLaneLook
 	BusyPolls      uint64            = defaultBusyPolls
 	OthersPolls    uint64            = defaultOthersPolls

@@ -23,6 +23,7 @@ var (
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
 	SilentLooks    = setting[uint64]("SilentLooks", defaultSilentLooks)
 	SilentPolls    = setting[uint64]("SilentPolls", defaultSilentPolls)
+	FramePolls     = setting[uint64]("FramePolls", defaultFramePolls)
 	LaneLook       = setting[monotime.Duration]("LaneLook", defaultLaneLook)
 	BusyPolls      = setting[uint64]("BusyPolls", defaultBusyPolls)
 	OthersPolls    = setting[uint64]("OthersPolls", defaultOthersPolls)

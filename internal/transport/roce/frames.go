@@ -3,12 +3,13 @@
 package roce
 
 import (
-	"fmt"
 	"net/netip"
+	"sync"
 
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/sys/xsk"
@@ -29,7 +30,11 @@ type FramesError = portshare.FramesError
 // framePort is the receive side of one queue of an interface: a Port of all addresses.
 type framePort struct {
 	Port
-	queue *xsk.Queue
+	queue *xsk.Queue // immutable
+
+	armMu sync.Mutex
+	armed bool // guarded by armMu: the poller waits for the queue
+	ended bool // guarded by armMu: Stop was called
 }
 
 // openFrames starts reading the queues of the interfaces that have a pool.
@@ -41,9 +46,6 @@ func (t *Transport) openFrames(list []portshare.Interface) error {
 		for _, q := range s.Queues() {
 			p := &framePort{Port: Port{roce: t, sock: q, iface: s.Interface(),
 				rx: udp.NewRxBatch()}, queue: q}
-			if err := t.eng.Poller().AddFD(q.FD(), 0); err != nil {
-				return fmt.Errorf("roce: read the frames of interface %d: %w", s.Interface(), err)
-			}
 			t.framePorts = append(t.framePorts, p)
 			t.eng.AddRing(p)
 		}
@@ -62,11 +64,11 @@ func (t *Transport) closeFrames() {
 
 // wrap has a socket to send from an address send by the frames of the interface that has the
 // address, if that has a pool.
-func (t *Transport) wrap(addr netip.Addr, s *udp.Socket) faultcap.Socket {
+func (t *Transport) wrap(addr netip.Addr, s *udp.Socket) (w faultcap.Socket, frames bool) {
 	if f := t.seats.Source(addr, s, false); f != nil {
-		return f
+		return f, true
 	}
-	return t.eng.Tap(s, identify)
+	return t.eng.Tap(s, identify), false
 }
 
 // elsewhere reports whether a message is for another transport's port.
@@ -97,23 +99,54 @@ func (p *Port) isOwn(a netip.Addr) bool {
 	return own
 }
 
-// receives reports whether a packet is for an address whose port this process has open. A frame
-// from such an address is a stranger's: the kernel, which drops those, has not seen it.
-func (p *Port) receives(src, dst netip.Addr) bool {
+// receives reports whether a flow's packets are for an address whose port this process has open. A
+// frame from such an address is a stranger's: the kernel, which drops those, has not seen it.
+func (p *Port) receives(f *flow) bool {
 	if p.addr.IsValid() {
 		return true
 	}
-	return (*p.roce.ours.Load())[dst] && !p.isOwn(src)
+	if ours := p.roce.ours.Load(); f.ours != ours {
+		f.ours, f.received = ours, (*ours)[f.dst] && !p.isOwn(f.src.Addr())
+	}
+	return f.received
 }
 
 // Waiting implements engine.Ring.
 func (p *framePort) Waiting() bool { return p.queue.Waiting() }
 
-// Idle implements engine.Ring. A poll also takes back frames that were sent.
-func (p *framePort) Idle() bool { return false }
+// Idle implements engine.Ring.
+func (p *framePort) Idle() bool { return !p.queue.Waiting() }
 
-// Arm implements engine.Ring. The poller waits for the descriptor, so the kernel needs no word.
-func (p *framePort) Arm() (quiet bool) { return !p.queue.Waiting() }
+// Arm implements engine.Ring: the poller waits for the queue.
+func (p *framePort) Arm() (quiet bool) {
+	p.armMu.Lock()
+	defer p.armMu.Unlock()
+	if !p.armed && !p.ended {
+		if err := p.roce.eng.Poller().AddFD(p.queue.FD(), 0); err != nil && !fdtrack.Lost() {
+			p.roce.eng.CountReadError()
+			return false
+		}
+		p.armed = true
+	}
+	return !p.queue.Waiting()
+}
+
+// Disarm implements engine.Ring. A poller that waits for the queue costs the kernel some 600 ns for
+// each packet: it looks at the poller when a packet comes, and twice when one leaves.
+func (p *framePort) Disarm() {
+	p.armMu.Lock()
+	defer p.armMu.Unlock()
+	if p.armed && !p.roce.eng.MaySleep() {
+		p.removeLocked()
+	}
+}
+
+func (p *framePort) removeLocked() {
+	if p.armed {
+		_ = p.roce.eng.Poller().RemoveFD(p.queue.FD()) // it is there, unless it is lost
+		p.armed = false
+	}
+}
 
 // TakeAll implements engine.Ring.
 func (p *framePort) TakeAll() {
@@ -121,12 +154,18 @@ func (p *framePort) TakeAll() {
 	}
 }
 
+// Frames implements engine.Ring.
+func (p *framePort) Frames() bool { return true }
+
 // Shown implements engine.Ring: no C program looks at the ring by itself.
 func (p *framePort) Shown() bool { return false }
 
 // Stop implements engine.Input.
 func (p *framePort) Stop() {
-	_ = p.roce.eng.Poller().RemoveFD(p.queue.FD())
+	p.armMu.Lock()
+	p.removeLocked()
+	p.ended = true
+	p.armMu.Unlock()
 	p.rxMu.Lock()
 	p.closed = true
 	p.rxMu.Unlock()

@@ -257,9 +257,65 @@ func TestFramesOfStrangers(t *testing.T) {
 	}{
 		{peer, own, true}, {other, own, false}, {own, own, false}, {own, peer, false}, {peer, peer, false},
 	} {
-		if got := p.receives(c.src, c.dst); got != c.want {
+		f := &flow{src: netip.AddrPortFrom(c.src, 9), dst: c.dst}
+		if got := p.receives(f); got != c.want {
 			t.Errorf("from %v to %v: %v", c.src, c.dst, got)
 		}
+	}
+	f := &flow{src: netip.AddrPortFrom(peer, 9), dst: own}
+	for _, ours := range []map[netip.Addr]bool{{own: true}, {own: true, peer: false}, {own: true}, {}} {
+		p.roce.ours.Store(&ours)
+		_, mine := ours[peer]
+		if want := ours[own] && !mine; p.receives(f) != want {
+			t.Errorf("with the addresses %v: %v", ours, !want)
+		}
+	}
+}
+
+// No poller waits for frames while threads poll. One that is about to sleep is woken by them.
+func TestFramesWakeNoThreadThatPolls(t *testing.T) {
+	_, ends := frameWire(t, 1500, "10.9.0.1/24", "10.9.0.2/24")
+	if ends == nil {
+		return
+	}
+	nodes := frameNodes(t, ends)
+	a, b := couple(t, nodes[0], nodes[1], 1<<20)
+	e := nodes[1].Eng
+	lane, port := e.FirstLane(), Of(e).framePorts[0]
+	isArmed := func() bool {
+		port.armMu.Lock()
+		defer port.armMu.Unlock()
+		return port.armed
+	}
+	poll := func() {
+		for range 4 * policy.FramePolls {
+			lane.Poll()
+		}
+	}
+	e.Probe().StopBackground() // it sleeps by the queue
+	if poll(); isArmed() {
+		t.Error("polls have not taken the queue from the poller")
+	}
+	b.Recv()
+	if !e.BeginWait() {
+		t.Fatal("something has come")
+	}
+	if poll(); !isArmed() {
+		t.Error("polls have taken the queue from the poller of a thread that sleeps")
+	}
+	a.Send(8)
+	_, sockets := e.ArrivalFDs()
+	fds := []unix.PollFd{{Fd: int32(sockets), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 10_000); n != 1 {
+		t.Errorf("the thread is not woken: %v", err)
+	}
+	e.EndWait()
+	e.Collect(false)
+	b.Want(ib.WCRecv, ib.WCSuccess)
+	e.Settle()
+	a.Want(ib.WCSend, ib.WCSuccess)
+	if poll(); isArmed() {
+		t.Error("polls have not taken the queue from the poller again")
 	}
 }
 

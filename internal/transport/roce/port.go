@@ -53,6 +53,10 @@ type flow struct {
 	src    netip.AddrPort
 	dst    netip.Addr
 	pseudo wire.Pseudo
+
+	// of a framePort: whether it receives the flow, as of these addresses
+	received bool
+	ours     *map[netip.Addr]bool
 }
 
 // flowCache is the number of senders whose pseudo headers a port keeps; more
@@ -122,11 +126,11 @@ func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 			i += p.deliver(send.Now, p.rx.Messages()[i:], p.roce.seats) - 1
 			continue
 		}
-		if !p.receives(m.Src.Addr(), m.Dst) {
+		f := p.flow(m)
+		if !p.receives(f) {
 			p.roce.count.unknownQP.Add(1)
 			continue
 		}
-		f := p.flow(m)
 		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
 		for j := range m.Segments() {
 			cur = p.datagram(send, f, m.Segment(j), m.ID+uint16(j), cur)

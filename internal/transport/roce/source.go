@@ -20,6 +20,8 @@ type source struct {
 	addr netip.Addr      // without zone
 	zone string          // the interface of a link-local address
 	refs int             // guarded by Transport.mu
+	// frames is true if packets leave by frames; immutable
+	frames bool
 }
 
 // source returns the socket for packets of a flow from a local address.
@@ -42,8 +44,8 @@ func (t *Transport) source(addr netip.Addr, flow uint32) (*source, error) {
 	}
 	s := t.sources[u]
 	if s == nil {
-		s = &source{udp: u, sock: t.wrap(addr, u.Socket), addr: addr.WithZone(""),
-			zone: addr.Zone()}
+		s = &source{udp: u, addr: addr.WithZone(""), zone: addr.Zone()}
+		s.sock, s.frames = t.wrap(addr, u.Socket)
 		t.sources[u] = s
 	}
 	s.refs++

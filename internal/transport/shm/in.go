@@ -117,11 +117,17 @@ func (r *In) TakeAll() {
 	}
 }
 
+// Frames implements engine.Ring.
+func (r *In) Frames() bool { return false }
+
 // Shown implements engine.Ring.
 func (r *In) Shown() bool { return r.shown }
 
 // Arm implements engine.Ring.
 func (r *In) Arm() (quiet bool) { return r.rx.Arm() }
+
+// Disarm implements engine.Ring. An armed ring costs the peer one wake-up.
+func (r *In) Disarm() {}
 
 // Waiting implements engine.Ring.
 func (r *In) Waiting() bool { return r.rx.Waiting() }
