@@ -82,6 +82,9 @@ func (c *Conn) heard(now monotime.Time, ring bool) {
 		return
 	}
 	news := int(n - a.received)
+	if !c.lane.hears.Load() {
+		c.lane.hears.Store(true)
+	}
 	c.forget()
 	a.left, a.news = a.left+news, a.news+news
 	a.received, a.last, a.ring, a.slow = n, now, ring, false

@@ -43,6 +43,7 @@ type Lane struct {
 	answers delayed[Conn]
 	joint   jointAnswers
 	alone   atomic.Uint32 // answers that a socket takes from one queue pair at a time
+	hears   atomic.Bool   // a Conn of it has ever noted messages: see Conn.Heard
 	read    atomic.Int64  // when a thread last ended a read of sockets that found messages
 
 	_ [64]byte

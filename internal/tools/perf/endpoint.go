@@ -22,7 +22,7 @@ const (
 
 	olderReadDepth = 16 // of peers whose offer does not tell
 
-	cacheLine       = 64
+	linePair        = 128 // processors fetch the other line of a pair too
 	unreliableDepth = 512 // receives of a service that drops messages without one
 
 	latencyDepth = 16 // messages whose completion a latency test leaves unread
@@ -133,8 +133,8 @@ func (e *endpoint) makeCQ(depth int) (*verbs.CQ, error) {
 	return cq, nil
 }
 
-// strideOf keeps the halves of a region on cache lines of their own.
-func strideOf(size int) int { return (size + cacheLine - 1) &^ (cacheLine - 1) }
+// strideOf keeps the halves of a region on pairs of cache lines of their own.
+func strideOf(size int) int { return (size + linePair - 1) &^ (linePair - 1) }
 
 func (e *endpoint) sendDepth() int { return max(e.o.depth, latencyDepth) }
 
