@@ -162,6 +162,9 @@ func TestPortEvents(t *testing.T) {
 	}
 	n.Up("d0")
 	next("up", ib.EventPortActive)
+	if caps := c.Query().DeviceCapFlags; caps&ib.CapPortActiveEvent == 0 {
+		t.Errorf("the device does not announce the event: %#x", caps)
+	}
 	n.Remove("d0", "192.0.2.1/24")
 	next("an address less", ib.EventGIDChange)
 	none(lo, "of another device")

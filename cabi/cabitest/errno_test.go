@@ -6,6 +6,7 @@ package cabitest
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,20 +28,23 @@ var (
 	// between matches version nodes of functions between libraries, and of programs from before
 	// 2007.
 	between = regexp.MustCompile(`[^@]@IBVERBS_1\.0$|^ibv_register_driver@|@IBVERBS_PRIVATE_`)
+	// inHeader matches functions of <infiniband/verbs.h> that make no call, that post and poll, and
+	// those of objects that nobody can make.
+	inHeader = regexp.MustCompile(`^ibv_(wr_|wc_|(start|next|end)_poll|cq_ex_to_cq|inc_rkey|flow_label|is_qpt|static_providers|(modify|destroy)_flow_action)`)
 	// newerRefused matches functions of rdma-core after 44 that always fail, and whose types no
 	// header has.
 	newerRefused = regexp.MustCompile(`^_?ibv_(dm_export_dmabuf_fd|export_buf_dmabuf_fd)@`)
 )
 
-// TestErrno calls every function that the libraries export: where it succeeds errno
-// stays as it was, where it fails errno says why.
+// TestErrno calls every function that the libraries export, and those that verbs.h has inline: where
+// it succeeds errno stays as it was, where it fails errno says why.
 func TestErrno(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs, err := filepath.Glob("testdata/errno_*.c")
-	if err != nil || len(programs) < 4 {
+	if err != nil || len(programs) < 5 {
 		t.Fatal(programs, err)
 	}
 	called := map[string]bool{}
@@ -56,6 +60,17 @@ func TestErrno(t *testing.T) {
 		for line := range strings.Lines(out) {
 			called[strings.TrimSpace(line)] = true
 		}
+	}
+	header, err := os.ReadFile("/usr/include/infiniband/verbs.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\b(ibv_[a-z0-9_]+) *\(`).FindAllSubmatch(header, -1) {
+		name := string(m[1])
+		if inHeader.MatchString(name) || called["succeeds "+name] || called["fails "+name] || called["succeeds _"+name] || called["succeeds ___"+name] {
+			continue
+		}
+		t.Errorf("%s of verbs.h is not called", name)
 	}
 	refused := []string{}
 	for _, library := range []string{"libibverbs.so.1", "librdmacm.so.1"} {

@@ -364,8 +364,10 @@ VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_mr, (struct ibv_mr *ibmr), (ibmr))
 }
 
 /* Pages are in memory when the call returns, with IBV_ADVISE_MR_FLAG_FLUSH and without. */
-int vb_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
-		 struct ibv_sge *sg_list, uint32_t num_sge)
+VB_RETURNS_ERRNO(vb_advise_mr,
+	(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		struct ibv_sge *sg_list, uint32_t num_sge),
+	(ibpd, advice, flags, sg_list, num_sge))
 {
 	struct vb_pd *pd;
 

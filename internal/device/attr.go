@@ -66,6 +66,7 @@ func (d *Info) Attr() (a ib.DeviceAttr) {
 		a = d.roceAttr()
 	}
 	a.CQModeration = CQModeration
+	a.DeviceCapFlags |= systemCaps
 	return a
 }
 

@@ -6,6 +6,7 @@
 #ifndef TEST_RANDOM_H
 #define TEST_RANDOM_H
 
+#include "comp_cntr.h"
 #include "loop.h"
 
 #include <pthread.h>
@@ -89,12 +90,16 @@ static void check_guards(void)
 
 /* -- objects --------------------------------------------------------------------------- */
 
-enum kind { PD, MR, MW, CHANNEL, CQ, CQX, SRQ, XRCD, QP, AH, EVENTS, ID, KINDS };
+enum kind {
+	PD, MR, MW, CHANNEL, CQ, CQX, SRQ, XRCD, QP, AH, EVENTS, ID,
+	DM, TD, PARENT, COUNTERS, CNTR, WQ, TABLE, FLOW, KINDS
+};
 
 #define PLACES 16
 
 /* How many there are at most. Few domains and queues, so that much belongs together. */
-static const int places[KINDS] = {[PD] = 3, [MR] = 12, [MW] = 4, [CHANNEL] = 3, [CQ] = 6, [CQX] = 4, [SRQ] = 4, [XRCD] = 2, [QP] = 12, [AH] = 4, [EVENTS] = 3, [ID] = 12};
+static const int places[KINDS] = {[PD] = 3, [MR] = 12, [MW] = 4, [CHANNEL] = 3, [CQ] = 6, [CQX] = 4, [SRQ] = 4, [XRCD] = 2, [QP] = 12, [AH] = 4, [EVENTS] = 3, [ID] = 12,
+				  [DM] = 3, [TD] = 2, [PARENT] = 2, [COUNTERS] = 3, [CNTR] = 4, [WQ] = 6, [TABLE] = 2, [FLOW] = 6};
 
 /* An object, with how many calls use it now; an event channel with its identifiers. */
 struct place {
@@ -205,6 +210,22 @@ static int destroy(enum kind kind, void *o)
 		return 0;
 	case ID:
 		return destroy_id(o);
+	case DM:
+		return ibv_free_dm(o);
+	case TD:
+		return ibv_dealloc_td(o);
+	case PARENT:
+		return ibv_dealloc_pd(o);
+	case COUNTERS:
+		return ibv_destroy_counters(o);
+	case CNTR:
+		return ibv_destroy_comp_cntr(o);
+	case WQ:
+		return ibv_destroy_wq(o);
+	case TABLE:
+		return ibv_destroy_rwq_ind_table(o);
+	case FLOW:
+		return ibv_destroy_flow(o);
 	case KINDS:
 		break;
 	}

@@ -12,6 +12,7 @@
  * other makes a call with them.
  */
 #include "random_make.h"
+#include "random_newer.h"
 #include "random_use.h"
 #include "random_cm.h"
 
@@ -119,6 +120,10 @@ static void some_call(void)
 		{"call_cqx", call_cqx, 10}, {"call_srq", call_srq, 8}, {"call_mr", call_mr, 3}, {"take_events", take_events, 8},
 		{"query", query, 2}, {"remap", remap, 1}, {"fork_once", fork_once, 2},
 		{"make_events", make_events, 2}, {"make_id", make_id, 20}, {"call_id", call_id, 60}, {"take_cm_events", take_cm_events, 20},
+		{"make_dm", make_dm, 2}, {"call_dm", call_dm, 4}, {"call_regions", call_regions, 3}, {"make_parent", make_parent, 2},
+		{"call_import", call_import, 1}, {"call_handles", call_handles, 1}, {"make_counter", make_counter, 2},
+		{"call_counter", call_counter, 4}, {"make_wq", make_wq, 4}, {"call_wq", call_wq, 6}, {"make_table", make_table, 2},
+		{"make_rss", make_rss, 1}, {"make_raw", make_raw, 2}, {"make_flow", make_flow, 4}, {"call_newer", call_newer, 6},
 	};
 	uint32_t sum = 0, at;
 
@@ -202,7 +207,7 @@ int main(int argc, char **argv)
 		pthread_join(workers[i].thread, NULL);
 
 	/* Objects built on others go first. */
-	static const enum kind order[] = {ID, EVENTS, QP, AH, SRQ, MW, MR, CQ, CQX, CHANNEL, XRCD, PD};
+	static const enum kind order[] = {ID, EVENTS, FLOW, QP, TABLE, WQ, AH, SRQ, MW, MR, DM, CNTR, COUNTERS, CQ, CQX, CHANNEL, XRCD, PARENT, TD, PD};
 
 	int err;
 
