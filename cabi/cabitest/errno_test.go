@@ -36,8 +36,8 @@ var (
 	newerRefused = regexp.MustCompile(`^_?ibv_(dm_export_dmabuf_fd|export_buf_dmabuf_fd)@`)
 )
 
-// TestErrno calls every function that the libraries export, and those that verbs.h has inline: where
-// it succeeds errno stays as it was, where it fails errno says why.
+// TestErrno calls every function that the libraries export, and those that verbs.h has inline.
+// Where it succeeds errno stays as it was, where it fails errno says why.
 func TestErrno(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {

@@ -7,6 +7,6 @@ import "verbena/ib"
 // kinds are those that this system has, in the order of the list of devices.
 var kinds = []Kind{KindRoCE, KindIWARP, KindTRP, KindNTB}
 
-// systemCaps are capabilities of all devices that come from the system: netlink reports the state of
-// interfaces.
+// systemCaps are capabilities of all devices that come from the system: netlink reports the state
+// of interfaces.
 const systemCaps = ib.CapPortActiveEvent
