@@ -86,8 +86,8 @@ func TestManyQueuePairs(t *testing.T) {
 				a.Eng.TakeArrived()
 			}
 			for i := range from {
-				// A ring has 512 frames. A queue pair whose packets found no room would wait for its
-				// time-out, while others are done.
+				// A ring has 512 frames. A queue pair whose packets found no room would wait for
+				// its time-out, while others are done.
 				if post(i); way == "frames" && i%16 == 0 {
 					takeAll()
 				}
