@@ -11,14 +11,15 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// Upper takes the segments that a Conn receives. Its methods are called from within
-// HandleInput, and may call Send, Close and Abort.
+// Upper takes the segments that a Conn receives. Its methods are called from within HandleInput and
+// HandleTimeout, and may call Send, Close and Abort.
 type Upper interface {
 	// HandleSegment takes a DDP segment, which is the caller's again when it returns, and the
 	// segment's place in the peer's order. Each comes up once, in any order. If it returns false
 	// the segment is not acknowledged, so that it comes again.
 	HandleSegment(now monotime.Time, seq uint64, segment []byte) bool
-	// HandleInOrder is called when all segments before next have come up.
+	// HandleInOrder is called when all segments before next have come up. One call names at most
+	// inOrderAtOnce more than the segment that has just come up.
 	HandleInOrder(now monotime.Time, next uint64)
 	// HandleAcked is called when all segments sent before next have come up at the peer. Their
 	// memory is released.
@@ -111,6 +112,7 @@ func newConn(cfg Config, active bool, peer netip.AddrPort) *Conn {
 	c := &Conn{Config: cfg, active: active, peer: peer, timer: monotime.Never}
 	c.snd.window = uint64(cfg.Window)
 	c.rcv.have = newSeqset(cfg.Window)
+	c.rcv.due = monotime.Never
 	c.alive.at = monotime.Never
 	c.refused.clear()
 	c.loss.start()
@@ -205,6 +207,9 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 		c.timer = monotime.Never
 		c.expire(now)
 	}
+	if !now.Before(c.rcv.due) {
+		c.closeGap(now)
+	}
 	if !now.Before(c.alive.at) {
 		c.keepAlive(now)
 	}
@@ -237,5 +242,6 @@ func (c *Conn) expire(now monotime.Time) {
 // NextTimeout returns when HandleTimeout is due, monotime.Never if no timer
 // runs.
 func (c *Conn) NextTimeout() monotime.Time {
-	return min(c.timer, c.loss.reorder, c.loss.rto, c.loss.paced, c.alive.at, c.refused.probe)
+	return min(c.timer, c.rcv.due, c.loss.reorder, c.loss.rto, c.loss.paced, c.alive.at,
+		c.refused.probe)
 }

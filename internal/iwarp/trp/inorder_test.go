@@ -49,6 +49,68 @@ func TestInOrder(t *testing.T) {
 	wantEqual(t, "acknowledged", l.acked, 1)
 }
 
+// beyond receives n segments beyond a gap, and then those in front.
+func beyond(s *script, n uint64, front ...wire.Packet) {
+	for psn := uint64(1); psn <= n; psn++ {
+		s.recv(data(psn, 0))
+	}
+	s.sent = nil
+	s.recv(front...)
+}
+
+// A gap that closes does not have all segments behind it come up in one call.
+func TestInOrderInParts(t *testing.T) {
+	const held = 2*inOrderAtOnce + 10
+	s, l, o := lined(t, held+10)
+	beyond(s, held, data(0, 0))
+	wantEqual(t, "came up", len(l.got), inOrderAtOnce+1)
+	s.wantACK(0, inOrderAtOnce+1) // no farther than what came up
+	due := s.c.NextTimeout()
+	wantEqual(t, "due", due, s.now.Add(1))
+
+	// Packets that arrive meanwhile do not put off the next part, nor come up before it. No SACK
+	// says that the next segment is missing, as it is not.
+	s.now = due
+	s.recv(data(inOrderAtOnce+1, 0), data(held, 0), data(held+2, 0))
+	wantEqual(t, "came up", len(l.got), inOrderAtOnce+1)
+	wantEqual(t, "due", s.c.NextTimeout(), due)
+	s.wantCount(Duplicate, 2)
+	s.wantNothing()
+
+	s.c.HandleTimeout(s.now)
+	s.poll()
+	wantEqual(t, "came up", len(l.got), 2*inOrderAtOnce+1)
+	s.wantACK(0, 2*inOrderAtOnce+1)
+	s.pass(1)
+	wantEqual(t, "came up", len(l.got), held+1)
+	s.wantSACK(held+2, held+3)
+	s.wantACK(0, held+1)
+	s.recv(data(held+1, 0))
+	for i, got := range l.got {
+		wantEqual(t, "segment", got, string(segment0(uint64(i))))
+	}
+	wantEqual(t, "came up", len(l.got), held+3)
+	wantEqual(t, "held", o.bytes+len(o.held), 0)
+}
+
+// No segment comes up once the association has ended, though it had arrived.
+func TestInOrderInPartsEnds(t *testing.T) {
+	for name, end := range map[string]func(s *script){
+		"abort": func(s *script) { s.c.Abort(s.now) },
+		"FIN":   func(s *script) { s.recv(fin(2*inOrderAtOnce, 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, l, o := lined(t, 4*inOrderAtOnce)
+			beyond(s, 2*inOrderAtOnce, data(0, 0))
+			end(s)
+			s.pass(monotime.Microsecond)
+			wantEqual(t, "came up", len(l.got), inOrderAtOnce+1)
+			o.Discard()
+			wantEqual(t, "left of the budget", o.budget.Left(), 4<<20)
+		})
+	}
+}
+
 // A layer that has had enough gets no more, though more was there.
 func TestInOrderEnds(t *testing.T) {
 	s, l, o := lined(t, 2)

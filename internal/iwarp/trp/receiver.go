@@ -9,10 +9,11 @@ import (
 
 // receiver knows the segments that have arrived, by 64-bit sequence numbers.
 type receiver struct {
-	next uint64 // all before have come up
-	high uint64 // none from here on has
-	have seqset // beyond next
-	tell bool   // next is to be sent, by an ACK or with a segment
+	next uint64        // all before have come up
+	high uint64        // none from here on has
+	have seqset        // beyond next
+	tell bool          // next is to be sent, by an ACK or with a segment
+	due  monotime.Time // when next, which has arrived, comes up; monotime.Never: it has not arrived
 	// a part of the segments beyond a gap, [from, to), that is to be reported
 	from, to uint64
 }
@@ -34,7 +35,7 @@ func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
 		return
 	}
 	seq := r.next + uint64(d)
-	if d > 0 && r.have.has(seq) {
+	if r.have.has(seq) {
 		c.count.By[Duplicate]++
 		r.touch(seq)
 		return
@@ -51,8 +52,26 @@ func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
 		return
 	}
 	r.next++
-	for ; r.next < r.high && r.have.has(r.next); r.next++ {
+	c.closeGap(now)
+}
+
+// inOrderAtOnce bounds the segments beyond a gap that one call passes when it closes, as the caller
+// holds the lock of the queue pair.
+const inOrderAtOnce = 1024
+
+// closeGap passes segments beyond a gap that has closed, as far as the next gap. After
+// inOrderAtOnce segments the next one waits until the timer is due. The peer is told of them no
+// earlier.
+func (c *Conn) closeGap(now monotime.Time) {
+	r := &c.rcv
+	r.due = monotime.Never
+	for n := 0; r.next < r.high && r.have.has(r.next); n++ {
+		if n == inOrderAtOnce {
+			r.due = now.Add(1) // other connections have their turn before
+			break
+		}
 		r.have.remove(r.next)
+		r.next++
 	}
 	r.tell = true
 	if open.Has(c.state) { // HandleSegment may have ended the association
@@ -73,9 +92,13 @@ func (r *receiver) touch(seq uint64) {
 // unreported until something arrives in them, or the gaps before them close.
 const maxRanges = 4
 
-// sendRanges puts SACKs into a burst, the newest range first.
+// sendRanges puts SACKs into a burst, the newest range first. A SACK says that the segment that an
+// ACK names is missing, so none is sent while that one only waits.
 func (c *Conn) sendRanges(b *Burst) {
 	r := &c.rcv
+	if r.due != monotime.Never {
+		return
+	}
 	from, to := max(r.from, r.next+1), r.to
 	r.from, r.to = 0, 0
 	for range maxRanges {
