@@ -34,6 +34,7 @@ type arrival struct {
 	collects atomic.Uint64 // calls of Collect, EndWait and EndWatch
 	shared   atomic.Bool   // BeginNap was called since the background goroutine last looked
 	sleepy   atomic.Bool   // the last thread that read was in Collect, not in Poll
+	napped   atomic.Bool   // … and had polled before it slept: it waits for no event
 	closed   atomic.Bool   // the descriptors are not the engine's any more
 }
 
@@ -64,6 +65,9 @@ func (e *Engine) Collect(waits bool) (messages int) {
 	e.bg.attended() // last: the background goroutine may have slept by the bell that is read now
 	if !a.sleepy.Load() {
 		a.sleepy.Store(true)
+	}
+	if a.napped.Load() {
+		a.napped.Store(false)
 	}
 	n := e.bg.polls.Add(1)
 	for i := range e.usedLanes() {
@@ -136,6 +140,7 @@ func (e *Engine) BeginNap() bool {
 func (e *Engine) EndNap() {
 	e.EndWait()
 	e.Collect(false)
+	e.arrival.napped.Store(true)
 }
 
 // BeginWatch announces that the application may be about to wait for ArrivalFDs, in an epoll set of

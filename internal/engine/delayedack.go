@@ -30,7 +30,8 @@ import (
 // answer, in one burst. After ever more messages the delay is tried again.
 //
 // If the application sleeps between messages its peer does, too, and two bursts would wake that
-// twice. So the acknowledgement leaves with the answer, and before it (ComesFirst).
+// twice. So the acknowledgement leaves with the answer, and before it if the application waits for
+// events (ComesFirst).
 //
 // Where several messages come at once it leaves with their answers, too: beside them it costs
 // little, and without it the peer's send queue would fill up.
@@ -69,8 +70,13 @@ func (l *DelayedAck) Waiting() bool { return l.waiting }
 // ComesFirst reports whether the acknowledgement goes before the answer. The threads of the
 // application sleep, and so do those of its peer as a rule: each gets an event for the end of its
 // send and one for the answer. An adapter acknowledges before the application sees the message, so
-// programs with a completion queue for each direction expect the events in that order.
-func (l *DelayedAck) ComesFirst() bool { return l.conn.eng.arrival.sleepy.Load() }
+// programs with a completion queue for each direction expect the events in that order. A thread
+// that sleeps between polls needs no order. Behind the answer the acknowledgement is a part of its
+// burst: one packet to the system.
+func (l *DelayedAck) ComesFirst() bool {
+	a := &l.conn.eng.arrival
+	return a.sleepy.Load() && !a.napped.Load()
+}
 
 // Stop ends the delay: the caller sends the acknowledgement.
 func (l *DelayedAck) Stop() { l.waiting = false }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/engine"
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/testkit/rig"
@@ -91,27 +92,40 @@ func TestAcknowledgementBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A thread that sleeps acknowledges a message with its answer, in one burst. Its peer sees the end
-// of its SEND first, as with an adapter.
-func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
-	a, b := pair(t, forEver, 4096)
-	a.Recv()
-	b.Recv()
-	lull(b.Node)
-	a.Send(56)
-	var wc [1]ib.WC
-	rig.Until(t, "the message is here", func() bool {
-		b.Node.Eng.Collect(false)
-		return b.CQ.Poll(wc[:]) == 1
-	})
-	if n := b.Node.Eng.Probe().Delayed(); n != 1 {
-		t.Fatalf("%d acknowledgements put off, want one", n)
-	}
-	b.Send(56)
-	for _, want := range []ib.WCOpcode{ib.WCSend, ib.WCRecv} {
-		if wc := a.Await(); wc.Status != ib.WCSuccess || wc.Opcode != want {
-			t.Errorf("%v of %v, want success of %v", wc.Status, wc.Opcode, want)
-		}
+// A thread that sleeps acknowledges a message with its answer, in one write. If it waits for
+// events, its peer sees the end of its SEND first, as with an adapter. If it sleeps between polls,
+// both are one burst, where the acknowledgement is the last.
+func TestAcknowledgementLeavesWithTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		read func(*engine.Engine)
+		want []ib.WCOpcode
+	}{
+		"waits for events": {func(e *engine.Engine) { e.Collect(false) },
+			[]ib.WCOpcode{ib.WCSend, ib.WCRecv}},
+		"sleeps between polls": {func(e *engine.Engine) { e.BeginNap(); e.EndNap() },
+			[]ib.WCOpcode{ib.WCRecv, ib.WCSend}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, forEver, 4096)
+			a.Recv()
+			b.Recv()
+			lull(b.Node)
+			a.Send(56)
+			var wc [1]ib.WC
+			rig.Until(t, "the message is here", func() bool {
+				c.read(b.Node.Eng)
+				return b.CQ.Poll(wc[:]) == 1
+			})
+			if n := b.Node.Eng.Probe().Delayed(); n != 1 {
+				t.Fatalf("%d acknowledgements put off, want one", n)
+			}
+			b.Send(56)
+			for _, want := range c.want {
+				if wc := a.Await(); wc.Status != ib.WCSuccess || wc.Opcode != want {
+					t.Errorf("%v of %v, want success of %v", wc.Status, wc.Opcode, want)
+				}
+			}
+		})
 	}
 }
 
