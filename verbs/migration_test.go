@@ -133,3 +133,41 @@ func TestPathMigration(t *testing.T) {
 		})
 	}
 }
+
+// The halves of XRC migrate as the ends of RC do: the sending half changes the path of its
+// requests, and the receiving half follows with its answers.
+func TestPathMigrationOfXRC(t *testing.T) {
+	b := newStation(t, 4096, nil)
+	a, _ := b.initiator(4096)
+	index, gid := secondGID(t, a.ctx)
+	message := func(id uint64) {
+		t.Helper()
+		pattern(a.buf, byte(id))
+		b.post(id, 0, 4096)
+		wr := verbs.SendWR{Opcode: ib.WRSend, RemoteSRQN: b.srq.Num(), SGList: []ib.SGE{a.mr.SGE(0, 3000)}}
+		wantStatus(t, a.post(wr).Status, ib.WCSuccess)
+		wantStatus(t, b.poll(1)[0].Status, ib.WCSuccess)
+		if !bytes.Equal(b.buf[:3000], a.buf[:3000]) {
+			t.Errorf("another message than number %d came", id)
+		}
+	}
+	message(1)
+	alternate := ib.QPAttr{AltPortNum: 1, AltTimeout: 15, PathMigState: ib.MigRearm,
+		AltAH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid, SGIDIndex: index}}}
+	for _, e := range []*end{a, b.end} {
+		check(t, e.qp.Modify(&alternate, ib.QPAltPath|ib.QPPathMigState))
+	}
+	message(2)
+	message(3)
+	a.wantMigration(ib.MigArmed)
+	b.wantMigration(ib.MigArmed)
+	check(t, a.qp.Modify(&ib.QPAttr{PathMigState: ib.MigMigrated}, ib.QPPathMigState))
+	message(4)
+	for _, e := range []*end{a, b.end} {
+		e.wantMigration(ib.MigMigrated)
+		if got, _ := e.qp.Query(); got.AH != alternate.AltAH {
+			t.Errorf("path %+v, want %+v", got.AH, alternate.AltAH)
+		}
+	}
+	message(5)
+}
