@@ -50,8 +50,9 @@ func BindFirst(t *testing.T, refuse func(mode int) error) (used *int) {
 		if err := refuse(*used); err != nil {
 			return err
 		}
-		sa.Flags &^= unix.XDP_ZEROCOPY
-		return kernel(fd, sa)
+		copies := *sa // the caller's stays as it is: a busy queue is asked again
+		copies.Flags &^= unix.XDP_ZEROCOPY
+		return kernel(fd, &copies)
 	}
 	t.Cleanup(func() { bind = kernel })
 	return used
