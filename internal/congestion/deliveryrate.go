@@ -230,6 +230,8 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 		}
 	case w.competes() && !d.marks.reacted:
 		w.bytes += d.growth(w, now, n)
+	case w.starves(now) && !d.marks.reacted:
+		w.bytes += max(n/starvedGrowth, 1)
 	case w.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.carried():
 		w.bytes += n / 8

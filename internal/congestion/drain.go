@@ -17,6 +17,7 @@ import "verbena/internal/monotime"
 // Source: draft-ietf-ccwg-bbr, ProbeRTT and idle_restart.
 type drain struct {
 	near    monotime.Time     // of the newest round trip that was near the shortest, and later
+	best    int               // product at that time
 	seen    monotime.Time     // of the newest round trip
 	began   monotime.Time     // 0: there is no drain
 	product int               // when it began
@@ -51,7 +52,7 @@ func (w *Window) drains(now monotime.Time, took monotime.Duration) {
 		if d.began != 0 {
 			w.algorithm.drained(w, d.product)
 		}
-		*d = drain{near: now}
+		*d = drain{near: now, best: w.algorithm.product()}
 	case d.began != 0:
 		if now.Sub(d.began)-took >= d.trip && (d.least == 0 || took < d.least) {
 			d.least = took
@@ -60,7 +61,7 @@ func (w *Window) drains(now monotime.Time, took monotime.Duration) {
 			longer := float64(d.least) / float64(w.RTT.Shortest)
 			w.RTT.Shortest = d.least
 			w.algorithm.drained(w, int(float64(d.product)*longer))
-			*d = drain{near: now}
+			*d = drain{near: now, best: w.algorithm.product()}
 		}
 	case now.Sub(d.near) >= drainAfter:
 		d.began, d.trip = now, max(w.RTT.Smoothed, took)

@@ -19,6 +19,8 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	switch {
 	case lost > 0 && w.competes():
 		least = max(least, w.bytes/10*7)
+	case lost > 0 && w.starves(now):
+		least = max(least, w.bytes/8*7)
 	case lost <= tolerated:
 		return false
 	case tolerated == 0, lost*LossTolerance > all:
