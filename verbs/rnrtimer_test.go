@@ -3,14 +3,13 @@
 package verbs_test
 
 import (
-	"io"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"verbena/ib"
 	"verbena/internal/testkit/loopback"
-	"verbena/internal/wire/pcapread"
+	"verbena/internal/testkit/replay"
 	"verbena/internal/wire/roce"
 	"verbena/verbs"
 )
@@ -38,23 +37,17 @@ func TestRNRTimerOfRunningQP(t *testing.T) {
 	wantStatus(t, a.post(verbs.SendWR{ID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{a.mr.SGE(0, 8)}}).Status, ib.WCRNRRetryExcErr)
 	check(t, verbs.FlushCapture())
 
-	r, err := pcapread.Open(file)
+	all, err := replay.Load(file)
 	check(t, err)
-	defer r.Close()
 	naks := 0
-	for {
-		d, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		check(t, err)
-		var p roce.Packet
-		if p.Parse(d.Payload) != roce.WellFormed || p.BTH.Opcode != roce.RCAcknowledge || p.AETH.Syndrome.Kind() != roce.KindRNRNAK {
-			continue
-		}
-		naks++
-		if got := p.AETH.Syndrome.Value(); got != after {
-			t.Errorf("an RNR NAK with the code %d, want %d", got, after)
+	for _, c := range all {
+		for _, p := range c.Packets {
+			if p.Info.HasAETH && p.AETH.Syndrome.Kind() == roce.KindRNRNAK {
+				naks++
+				if got := p.AETH.Syndrome.Value(); got != after {
+					t.Errorf("an RNR NAK with the code %d, want %d", got, after)
+				}
+			}
 		}
 	}
 	if naks == 0 {

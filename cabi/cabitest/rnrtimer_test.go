@@ -5,11 +5,10 @@
 package cabitest
 
 import (
-	"io"
 	"path/filepath"
 	"testing"
 
-	"verbena/internal/wire/pcapread"
+	"verbena/internal/testkit/replay"
 	"verbena/internal/wire/roce"
 )
 
@@ -23,27 +22,19 @@ func TestRNRTimerOfRunningQP(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("captures: %q", files)
 	}
-	r, err := pcapread.Open(files[0])
+	all, err := replay.Load(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	naks := 0
-	for {
-		d, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var p roce.Packet
-		if p.Parse(d.Payload) != roce.WellFormed || p.BTH.Opcode != roce.RCAcknowledge || p.AETH.Syndrome.Kind() != roce.KindRNRNAK {
-			continue
-		}
-		naks++
-		if got := p.AETH.Syndrome.Value(); got != 20 {
-			t.Errorf("an RNR NAK with the code %d", got)
+	for _, c := range all {
+		for _, p := range c.Packets {
+			if p.Info.HasAETH && p.AETH.Syndrome.Kind() == roce.KindRNRNAK {
+				naks++
+				if got := p.AETH.Syndrome.Value(); got != 20 {
+					t.Errorf("an RNR NAK with the code %d", got)
+				}
+			}
 		}
 	}
 	if naks == 0 {

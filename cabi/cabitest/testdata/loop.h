@@ -90,9 +90,8 @@ static const char *otherwise(const char *variable, const char *usual)
 	return value ? value : usual;
 }
 
-__attribute__((unused)) static struct ibv_context *open_loopback(void)
+__attribute__((unused)) static struct ibv_context *open_named(const char *name)
 {
-	const char *name = otherwise("LOOP_DEVICE", "roce_lo");
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = NULL;
 
@@ -103,6 +102,11 @@ __attribute__((unused)) static struct ibv_context *open_loopback(void)
 	ibv_free_device_list(list);
 	MUST(ctx);
 	return ctx;
+}
+
+__attribute__((unused)) static struct ibv_context *open_loopback(void)
+{
+	return open_named(otherwise("LOOP_DEVICE", "roce_lo"));
 }
 
 /* The index of 127.0.0.1, or of the other address; that of iWARP's only GID, which is none. */

@@ -138,20 +138,6 @@ static void *await_events(void *arg)
 
 /* -- the program ------------------------------------------------------------------------- */
 
-static struct ibv_context *open_named(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = NULL;
-
-	MUST(list);
-	for (int i = 0; list[i]; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			ctx = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	MUST(ctx);
-	return ctx;
-}
-
 static void await_port(struct ibv_context *ctx)
 {
 	struct ibv_port_attr port;
