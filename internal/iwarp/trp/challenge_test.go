@@ -82,7 +82,7 @@ func TestClientAnswersAChallenge(t *testing.T) {
 	challenge := wire.Packet{Header: wire.Header{PSN: 77, Opcode: wire.Request}}
 	s.recv(challenge)
 	s.want("the Request with the cookie", want)
-	s.pass(monotime.Second)
+	s.pass(challengedInterval)
 	s.want("and again", want)
 	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
@@ -90,6 +90,23 @@ func TestClientAnswersAChallenge(t *testing.T) {
 	s.recv(challenge)
 	s.wantNothing()
 	s.wantState(Established)
+}
+
+// Each challenge is answered at once, but does not make the client wait for longer.
+func TestEndlessChallenges(t *testing.T) {
+	s := dial(t, Config{})
+	waited := monotime.Duration(0)
+	for n := range wire.PSN(100) {
+		s.recv(wire.Packet{Header: wire.Header{PSN: 77 + n, Opcode: wire.Request}})
+		s.pass(monotime.Second)
+		if waited += monotime.Second; s.c.State() == Closed {
+			break
+		}
+	}
+	if waited < 12*monotime.Second || waited > 14*monotime.Second {
+		t.Errorf("given up after %v", waited)
+	}
+	s.wantState(Closed)
 }
 
 // Requests like urdma's, which cannot be challenged, are few: of one address, of all,

@@ -34,22 +34,11 @@ func TestSeedsInMemory(t *testing.T) {
 }
 
 func seeds(t *testing.T, run func(seed uint64) (Outcomes, error)) (sum Outcomes) {
-	first, n := uint64(1), uint64(defaultSeeds)
+	n := uint64(defaultSeeds)
 	if testing.Short() {
 		n = shortSeeds
 	}
-	if v := os.Getenv(seedsEnv); v != "" {
-		from, count, ok := strings.Cut(v, "+")
-		if !ok {
-			from, count = "1", v
-		}
-		var err1, err2 error
-		first, err1 = strconv.ParseUint(from, 10, 64)
-		n, err2 = strconv.ParseUint(count, 10, 64)
-		if err1 != nil || err2 != nil {
-			t.Fatalf("%s=%q: want a count, or first+count", seedsEnv, v)
-		}
-	}
+	first, n := seedRange(t, n)
 	failed := 0
 	for seed := first; seed < first+n; seed++ {
 		o, err := run(seed)
@@ -66,6 +55,24 @@ func seeds(t *testing.T, run func(seed uint64) (Outcomes, error)) (sum Outcomes)
 		t.Error("the runs did not see everything they are for")
 	}
 	return sum
+}
+
+// seedRange returns the first seed and their number: 1 and n, or those of VERBENA_SIM_SEEDS.
+func seedRange(t *testing.T, n uint64) (first, count uint64) {
+	v := os.Getenv(seedsEnv)
+	if v == "" {
+		return 1, n
+	}
+	from, number, ok := strings.Cut(v, "+")
+	if !ok {
+		from, number = "1", v
+	}
+	first, err1 := strconv.ParseUint(from, 10, 64)
+	count, err2 := strconv.ParseUint(number, 10, 64)
+	if err1 != nil || err2 != nil {
+		t.Fatalf("%s=%q: want a count, or first+count", seedsEnv, v)
+	}
+	return first, count
 }
 
 func (s *Outcomes) add(o Outcomes) {

@@ -457,13 +457,15 @@ func (s *side) consult() error {
 	return nil
 }
 
+// TestTransportsAreAlike runs seeds 1 to 60, or those of VERBENA_SIM_SEEDS.
 func TestTransportsAreAlike(t *testing.T) {
-	seeds := uint64(60)
+	n := uint64(60)
 	if testing.Short() {
-		seeds = 15
+		n = 15
 	}
+	first, n := seedRange(t, n)
 	failed := 0
-	for seed := range seeds {
+	for seed := first; seed < first+n; seed++ {
 		for name, connect := range transports {
 			w := newPairWorld(seed, weather(seed%3))
 			connect(w)
