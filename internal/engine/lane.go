@@ -27,7 +27,7 @@ type Lane struct {
 	_ [64]byte // the threads of other Lanes read other cache lines
 
 	polls  atomic.Uint64 // calls of Poll; see count
-	looks  atomic.Uint64 // of them: those that read the sockets
+	looks  atomic.Uint64 // of them: those that read the sockets, where rings are
 	silent atomic.Uint64 // looks in a row that found nothing, up to policy.SilentLooks
 
 	// atomic, of the thread that polls; of several threads' looks some may be lost
@@ -176,8 +176,12 @@ func (e *Engine) polled() uint64 {
 // sockets, or answered.
 func (e *Engine) socketReads() uint64 {
 	n, used := e.bg.looks.Load()+e.answered(), e.usedLanes()
+	rings := len(*e.rings.Load()) > 0
 	for i := range used {
 		n += used[i].looks.Load()
+		if !rings {
+			n += used[i].polls.Load()
+		}
 	}
 	return n
 }

@@ -34,8 +34,8 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	every := l.socketPolls()
 	if len(rings) == 0 || passed(n, polls, every) || messages == 0 && !e.quiet.Load() {
 		k := l.readInputs()
-		l.looks.Add(1)
-		if len(rings) > 0 {
+		if len(rings) > 0 { // else each poll is a look
+			l.looks.Add(1)
 			l.noteLook(k > 0)
 		}
 		messages += k

@@ -26,7 +26,7 @@ func (t *Table) Prefetch(pd PD, sge ib.SGE, advice ib.MRAdvice) error {
 		need = ib.AccessLocalWrite
 	}
 	s := t.slotOf(uint32(sge.LKey))
-	g, off, v := s.openLocal(pd, sge, need)
+	g, off, v := s.openLocal(pd, sge, need, true)
 	switch v {
 	case ib.VendorNone:
 	case ib.VendorPD:

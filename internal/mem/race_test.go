@@ -265,3 +265,61 @@ func TestConcurrentControl(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestDeregisterWaitsForGuard is TestDeregisterWaitsForSpans of a table whose short copies are
+// guarded by a lock, and hold no span.
+func TestDeregisterWaitsForGuard(t *testing.T) {
+	const rounds, readers, size = 400, 2, 16 << 10
+	tab := newTestTable(1)
+	var mu sync.Mutex
+	tab.Guard(&mu)
+	var key atomic.Uint32
+	var read atomic.Int64
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range readers {
+		wg.Go(func() {
+			got, last := make([]byte, size), LastKey{}
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				runtime.Gosched()
+				sge := ib.SGE{Addr: iova, Length: size, LKey: ib.LKey(key.Load())}
+				mu.Lock()
+				var v AccessError
+				if i == 0 {
+					v, _ = tab.GetLocal(&last, pd1, sge, got)
+				} else {
+					v, _ = tab.PutLocal(&last, pd1, sge, got[:1])
+				}
+				mu.Unlock()
+				if v != ib.VendorNone {
+					continue
+				}
+				read.Add(1)
+				if i == 0 && bytes.Count(got[1:], []byte{0x11}) != size-1 {
+					t.Error("read memory that was given back")
+					return
+				}
+			}
+		})
+	}
+	given, back := bytes.Repeat([]byte{0x11}, size), bytes.Repeat([]byte{0xff}, size)
+	for range rounds {
+		buf := bytes.Clone(given)
+		r := mustRegister(t, tab, buf, iova, ib.AccessLocalWrite)
+		key.Store(uint32(r.LKey()))
+		for before := read.Load(); read.Load() == before && !t.Failed(); {
+			runtime.Gosched()
+		}
+		if err := tab.Deregister(r); err != nil {
+			t.Error(err)
+		}
+		copy(buf, back)
+	}
+	close(stop)
+	wg.Wait()
+}

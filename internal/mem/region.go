@@ -126,7 +126,7 @@ func (t *Table) Reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	}
 	old, err := t.reregister(r, flags, pd, buf, iova, access)
 	if err == nil && flags&ib.ReregTranslation != 0 {
-		old.gate.drain()
+		t.drain(old)
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (t *Table) Deregister(r *Region) error {
 	g := r.entry.Load()
 	t.mu.Unlock()
 
-	g.gate.drain()
+	t.drain(g)
 
 	// The attributes stay, the memory is let go.
 	bare := *g

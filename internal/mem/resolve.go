@@ -14,7 +14,7 @@ import "verbena/ib"
 //
 // Spec: IBTA vol. 1, 10.6.3; checks in the order key, domain, access, bounds.
 func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
-	g, off, v := t.slotOf(uint32(sge.LKey)).openLocal(pd, sge, need)
+	g, off, v := t.slotOf(uint32(sge.LKey)).openLocal(pd, sge, need, true)
 	if v != ib.VendorNone {
 		return Span{}, v
 	}
@@ -24,7 +24,8 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
 // PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element, and
 // Span.Release in one. It is for short messages, whose cost these calls would dominate.
 func (t *Table) PutLocal(last *LastKey, pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool) {
-	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, ib.AccessLocalWrite)
+	hold := t.guard == nil
+	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, ib.AccessLocalWrite, hold)
 	if v != ib.VendorNone {
 		return v, false
 	}
@@ -34,14 +35,17 @@ func (t *Table) PutLocal(last *LastKey, pd PD, sge ib.SGE, data []byte) (v Acces
 		s := g.span(off, n)
 		ok = s.CopyIn(0, data)
 	}
-	g.gate.release()
+	if hold {
+		g.gate.release()
+	}
 	return ib.VendorNone, ok
 }
 
 // GetLocal is Local for reading, Span.CopyOut to dst, which is as long as the element, and
 // Span.Release in one. It is for short messages, as PutLocal is.
 func (t *Table) GetLocal(last *LastKey, pd PD, sge ib.SGE, dst []byte) (v AccessError, ok bool) {
-	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, 0)
+	hold := t.guard == nil
+	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, 0, hold)
 	if v != ib.VendorNone {
 		return v, false
 	}
@@ -51,7 +55,9 @@ func (t *Table) GetLocal(last *LastKey, pd PD, sge ib.SGE, dst []byte) (v Access
 		s := g.span(off, n)
 		ok = s.CopyOut(0, dst)
 	}
-	g.gate.release()
+	if hold {
+		g.gate.release()
+	}
 	return ib.VendorNone, ok
 }
 
@@ -72,8 +78,8 @@ func (l *LastKey) slotIn(t *Table, key uint32) *slot {
 	return l.slot
 }
 
-// openLocal is Table.Local without the span: the entry is held. s may be nil.
-func (s *slot) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *keyEntry, off uint64,
+// openLocal is Table.Local without the span: the entry is held if hold says so. s may be nil.
+func (s *slot) openLocal(pd PD, sge ib.SGE, need ib.Access, hold bool) (g *keyEntry, off uint64,
 	v AccessError) {
 	if s == nil {
 		return nil, 0, ib.VendorKey
@@ -93,7 +99,7 @@ func (s *slot) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *keyEntry, off ui
 		if !ok {
 			return nil, 0, ib.VendorBounds
 		}
-		if s.hold(g) {
+		if !hold || s.hold(g) {
 			return g, off, ib.VendorNone
 		}
 	}

@@ -43,6 +43,9 @@ type Table struct {
 	// immutable after NewTable
 	perm permutation
 
+	// immutable after the first registration
+	guard *sync.Mutex // see Guard; nil for none
+
 	chunks atomic.Pointer[[]*chunk] // replaced under mu
 
 	mu sync.Mutex
@@ -60,6 +63,19 @@ func NewTable(seed func() uint32) *Table {
 	t := &Table{perm: newPermutation(seed), seed: seed, freeHead: noSlot, freeTail: noSlot}
 	t.chunks.Store(new([]*chunk))
 	return t
+}
+
+// Guard promises that PutLocal and GetLocal are only called with mu locked. They need not hold the
+// memory then: Deregister waits for mu instead. It is to be called before the first registration.
+func (t *Table) Guard(mu *sync.Mutex) { t.guard = mu }
+
+// drain waits until nobody uses the memory of an entry that is in its slot no more.
+func (t *Table) drain(g *keyEntry) {
+	if t.guard != nil {
+		t.guard.Lock() // a copy that has found the entry is over
+		t.guard.Unlock()
+	}
+	g.gate.drain()
 }
 
 // publishLocked puts g in force under its key.

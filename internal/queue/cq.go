@@ -115,7 +115,7 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	if q.times != nil {
 		*q.time(t) = q.Clock()
 	}
-	r.tail.Store(t + 1)
+	publish(&r.tail, t+1)
 	if solicited = solicited || wc.Status != ib.WCSuccess; solicited {
 		q.solicited = t + 1
 	}
@@ -156,7 +156,7 @@ func (q *CQ) PollTimed(dst []ib.WC, times []ib.WCTime) int {
 			}
 		}
 	}
-	r.head.Store(h + n)
+	publish(&r.head, h+n)
 	q.pollMu.Unlock()
 	return int(n)
 }

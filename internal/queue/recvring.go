@@ -98,7 +98,7 @@ func (q *OutsideRecvQueue) Pop(dst *RecvWQE) bool {
 	n := min(uint64(s[0].LKey), q.stride-1)
 	dst.WRID, dst.Length, dst.SGE = s[0].Addr, s[0].Length, append(dst.SGE[:0], s[1:1+n]...)
 	q.taken++
-	q.ring.head.Store(q.taken)
+	publish(&q.ring.head, q.taken)
 	return true
 }
 

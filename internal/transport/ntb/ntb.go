@@ -91,6 +91,7 @@ type LinkChange struct {
 func Open(e *engine.Engine, c Config) (*Device, error) {
 	l := &Device{eng: e, counters: c.Counters, endpoint: c.Endpoint, keys: c.Keys,
 		batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
+	l.keys.Guard(&l.mu)
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
