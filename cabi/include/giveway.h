@@ -29,6 +29,11 @@
 enum {
 	/* empty polls between yields; an untaken yield costs 500 ns, a poll 10 */
 	VB_ALONE_POLLS = 4096,
+	/*
+	 * The same where each poll reads the network, for a µs. Of 4,096 such polls a thread that
+	 * computes would end most: the poller would never yield, and lose a slice for each message.
+	 */
+	VB_ALONE_READS = 256,
 	/* the same while other threads wait: enough to read the network once */
 	VB_SHARED_POLLS = 8,
 	/* a longer yield was taken: two switches of threads and a poll */
@@ -74,12 +79,17 @@ enum vb_way { VB_STAY, VB_YIELD, VB_SLEEP };
 #define VB_GET(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define VB_SET(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 
-/* Returns the thread's next step after its poll, the empty-th in a row, found nothing. */
-static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
+/*
+ * Returns the thread's next step after its poll, the empty-th in a row, found nothing. With reads
+ * each poll reads the network.
+ */
+static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty, int reads)
 {
+	unsigned alone = reads ? VB_ALONE_READS : VB_ALONE_POLLS;
+
 	if (VB_GET(g->until))
 		return VB_SLEEP;
-	if (empty % VB_SHARED_POLLS || (empty % VB_ALONE_POLLS && !VB_GET(g->shared)))
+	if (empty % VB_SHARED_POLLS || (empty % alone && !VB_GET(g->shared)))
 		return VB_STAY;
 	return VB_YIELD;
 }

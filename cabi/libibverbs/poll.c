@@ -124,13 +124,19 @@ static int board_shows(const struct vb_board *board)
 	return 0;
 }
 
+/* Reports whether the board tells when to read the network. */
+static int suffices(const struct vb_board *board)
+{
+	return board && atomic_load_explicit(&board->suffices, memory_order_relaxed);
+}
+
 /*
  * Returns the number of polls that this one, the empty-th in a row, counts for: 0 if it is not to
  * read the network.
  */
 static unsigned due(struct vb_board *board, unsigned empty)
 {
-	if (!board || !atomic_load_explicit(&board->suffices, memory_order_relaxed))
+	if (!suffices(board))
 		return 1;
 	atomic_store_explicit(&board->polls,
 			      atomic_load_explicit(&board->polls, memory_order_relaxed) + 1,
@@ -157,7 +163,7 @@ int vb_cq_idle(struct vb_cq *cq, int most)
 	if (empty % POLLER_POLLS == 0)
 		vb_channel_polled();
 	polls = due(cq->board, empty);
-	switch (vb_giveway_next(&giveway, empty)) {
+	switch (vb_giveway_next(&giveway, empty, !suffices(cq->board))) {
 	case VB_YIELD:
 		if (vb_yield(&giveway, senders(cq->board)) >= VB_TAKEN_NS && polls < YIELD_POLLS)
 			polls = YIELD_POLLS;

@@ -121,7 +121,7 @@ func (e *Engine) EndWait() {
 }
 
 // BeginNap is BeginWait for a thread that polls. It shares its core with a thread that computes,
-// and so sleeps between two polls.
+// and so sleeps between two polls: see cabi/include/giveway.h.
 func (e *Engine) BeginNap() bool {
 	a := &e.arrival
 	if !a.shared.Load() {

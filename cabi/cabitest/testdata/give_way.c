@@ -12,6 +12,8 @@ struct deeds {
 
 static uint64_t now = 1;
 
+static int reads; /* each poll reads the network */
+
 /* So many processes send to this one. An arrival ends each sleep, or none does. */
 static struct deeds poll_with(struct vb_giveway *g, unsigned n, uint64_t took, unsigned senders,
 			      uint64_t sleep_ns, int arrivals)
@@ -20,7 +22,7 @@ static struct deeds poll_with(struct vb_giveway *g, unsigned n, uint64_t took, u
 
 	for (unsigned i = 1; i <= n; i++) {
 		now += 50;
-		switch (vb_giveway_next(g, i)) {
+		switch (vb_giveway_next(g, i, reads)) {
 		case VB_YIELD:
 			if (!d.yields++)
 				d.first = i;
@@ -52,6 +54,19 @@ int main(void)
 	/* Alone: hardly a yield. */
 	d = poll_for(&g, POLLS, 300);
 	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.sleeps);
+
+	/*
+	 * Polls that read the network: 500 of them, of 3 µs each, fill a slice of a core that it
+	 * shares. (It never yielded, and a ping-pong over sockets lost a slice for each message.)
+	 */
+	reads = 1;
+	d = poll_for(&g, POLLS, 300);
+	CHECK(d.yields == POLLS / VB_ALONE_READS && !d.sleeps);
+	g = (struct vb_giveway){0};
+	d = poll_with(&g, 500, 3000000, 1, 10000, 1);
+	CHECK(d.yields == 1 && d.sleeps > 200);
+	g = (struct vb_giveway){0};
+	reads = 0;
 
 	/* Beside other pollers: a yield after a few polls, also after the next message. */
 	d = poll_for(&g, POLLS, 5000);
@@ -128,7 +143,7 @@ int main(void)
 	CHECK(vb_giveway_sleep_ns(&g, now) == 1);
 	for (int i = 0; i < VB_SLEEPS_NS / VB_SLEEP_NS; i++)
 		vb_giveway_slept(&g, now += VB_SLEEP_NS, 0, 1);
-	CHECK(vb_giveway_next(&g, VB_ALONE_POLLS) == VB_YIELD);
+	CHECK(vb_giveway_next(&g, VB_ALONE_POLLS, 0) == VB_YIELD);
 
 	/* Something comes before a sleep: the thread reads it. It is there still: the thread sleeps. */
 	g = (struct vb_giveway){0};
