@@ -224,17 +224,14 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(l.probeAt, l.ackDeadline)
 }
 
-// probeWait returns how long to wait for an acknowledgement before a packet is sent again. On a
-// long path the newest packet of an empty queue is answered within three round trips, if one is
-// lost. So is any packet by a foreign responder: it sends one NAK for a gap, and is silent if the
-// NAK or the repeated packet is lost.
-//
-// Source: RFC 8985, section 7.2 (probe time-out: two round trips).
+// probeWait returns how long to wait for an acknowledgement before a packet is sent again. Any
+// packet to a foreign responder is treated as the newest: such a responder sends one NAK for a gap,
+// and is silent if the NAK or the repeated packet is lost.
 func (q *QP) probeWait() monotime.Duration {
 	l := &q.req.loss
 	wait := l.RTT.Timeout()
-	if (q.req.cur == q.SQ.Tail() || q.req.foreign()) && l.Long() && l.RTT.Backoffs() == 0 {
-		wait = min(wait, l.RTT.Smoothed+max(4*l.RTT.Variation, 3*l.RTT.Smoothed/4))
+	if q.req.cur == q.SQ.Tail() || q.req.foreign() {
+		wait = l.ProbeWait()
 	}
 	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; wait > d && d > 0 &&
 		l.RTT.Smoothed != 0 {
@@ -285,8 +282,10 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		}
 		r.loss.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
 		if now.Before(r.loss.probeAt) && r.loss.RTT.Due() > ackTimeout(q.Attr.Timeout) {
+			// The answer may be on its way. But a round trip that began with losses is shorter.
+			r.probing = r.mayProbe()
 			r.timer = min(r.loss.probeAt, r.loss.ackDeadline)
-			return // the answer may be on its way
+			return
 		}
 	} else {
 		q.Count[roce.TailProbe]++

@@ -41,6 +41,25 @@ func TestPeerHeldUp(t *testing.T) {
 	s.WantWC("and is back", 1, ib.WCSuccess)
 }
 
+// A first answer after many losses makes the path look longer than the local ACK time-out. Each
+// time-out then sends the newest packet again, so that losses alone do not use up retry_cnt.
+func TestRoundTripThatBeganWithLosses(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.Timeout, a.RetryCnt = 12, 7 }))
+	s.Post(script.Write(10))
+	s.Advance(ackTimeout - 1)
+	s.Packets()
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("answered after four time-outs", 1, ib.WCSuccess)
+	s.Post(script.Write(10))
+	s.WantPacket("sent", wire.RCRDMAWriteOnly, psn+1)
+	for range 7 {
+		s.Advance(ackTimeout / 4)
+		s.WantPacket("again", wire.RCRDMAWriteOnly, psn+1)
+	}
+	s.Recv(script.Ack(psn+1, 2))
+	s.WantWC("done", 2, ib.WCSuccess)
+}
+
 // retry_cnt time-outs are survived; another ends the queue pair. The test names the time, within
 // the margin that tail probes may add.
 func TestRetryCntExhausted(t *testing.T) {
