@@ -231,6 +231,19 @@ func (w *Window) Room(now monotime.Time, bytes, most int) (n int) {
 // Long reports whether the path is one on which the window is paced.
 func (w *Window) Long() bool { return w.RTT.Shortest > shortPath }
 
+// ProbeWait returns how long the newest packet of an empty queue waits for its acknowledgement
+// before it is sent again. On a long path it is answered within three round trips then, if one is
+// lost. After a back-off it is the time-out.
+//
+// Source: RFC 8985, section 7.2 (probe time-out: two round trips).
+func (w *Window) ProbeWait() monotime.Duration {
+	wait := w.RTT.Timeout()
+	if w.Long() && w.RTT.Backoffs() == 0 {
+		wait = min(wait, w.RTT.Smoothed+max(4*w.RTT.Variation, 3*w.RTT.Smoothed/4))
+	}
+	return wait
+}
+
 // shortPath is the round trip below which Free is more than a network needs, and in which
 // the scheduling of processes hides all queues.
 const shortPath = monotime.Millisecond

@@ -137,8 +137,9 @@ func (e *trpEnd) fill() {
 	if e.listener != nil || !e.up || e.failed != "" {
 		return
 	}
-	for e.conn.Room() > 0 {
-		n := min(e.flow.left(e.posted), uint32(e.flow.MTU.Bytes()))
+	single := e.flow.Message <= e.flow.MTU.Bytes() // a message is a segment
+	for e.conn.Room() > 0 && !(single && e.conn.Outstanding() >= e.flow.Depth) {
+		n := min(e.flow.next(e.posted), uint32(e.flow.MTU.Bytes()))
 		if n == 0 {
 			return
 		}

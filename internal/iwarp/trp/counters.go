@@ -14,6 +14,7 @@ const (
 	Sent
 	Retransmitted   // segments sent again
 	Timeouts        // the retransmission timer expired
+	TailProbes      // the newest segment went again, as nothing reported it
 	Lost            // segments found lost by a later segment's arrival
 	SetupRepeated   // Request or Accept
 	FINRepeated     //
@@ -40,7 +41,7 @@ const (
 )
 
 var counterNames = [numCounters]string{
-	"received", "sent", "retransmitted", "timeouts", "lost", "setup_repeated", "fin_repeated",
+	"received", "sent", "retransmitted", "timeouts", "tail_probes", "lost", "setup_repeated", "fin_repeated",
 	"duplicate", "out_of_order", "refused_by_upper", "beyond_window", "bad_source", "bad_ack",
 	"bad_range", "bad_fin", "old_ack", "ignored_state", "ignored_opcode", "repeated_request",
 	"backlog_full", "probes", "peer_refused", "challenged", "expired",

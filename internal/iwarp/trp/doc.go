@@ -29,8 +29,9 @@
 //	              │ sacked, lost  │               │        │
 //
 // A segment is lost when three sent later have arrived, or one, and more than a round trip has
-// passed. Lost segments are sent again at once. Else the retransmission time-out of RFC 6298 sends
-// all unreported segments again.
+// passed. Lost segments are sent again at once. Where none is queued and nothing is reported for
+// some two round trips, the newest segment goes again. Else the retransmission time-out of RFC 6298
+// sends all unreported segments again.
 //
 // Receiving. A segment goes up as it arrives, also beyond a gap, with its place in the peer's
 // order; HandleInOrder says how far there are no gaps. So data are placed without a copy and

@@ -96,8 +96,17 @@ func (c *Conn) progress(now monotime.Time) {
 	}
 	l.rto = monotime.Never
 	if c.snd.una < c.snd.next {
-		l.rto = now.Add(l.RTT.Timeout())
+		c.startTimer(now)
 	}
+}
+
+// startTimer starts the retransmission timer, or that of the probe if nothing is queued.
+func (c *Conn) startTimer(now monotime.Time) {
+	wait := c.loss.RTT.Timeout()
+	if c.snd.next == c.snd.end {
+		wait = c.loss.ProbeWait()
+	}
+	c.loss.rto = now.Add(wait)
 }
 
 // detectLoss finds segments sent before one that has arrived.
@@ -155,10 +164,27 @@ func (c *Conn) beginRound() {
 
 func (c *Conn) leastWindow() int { return max(smallWindow, 2*c.snd.largest) }
 
+// mayProbe reports whether the newest segment goes again before all do: its report shows which are
+// missing.
+func (c *Conn) mayProbe() bool {
+	w := &c.snd
+	return w.next == w.end && c.loss.RTT.Smoothed != 0 && c.loss.RTT.Backoffs() == 0 &&
+		w.at(w.next-1).state == flying
+}
+
 // retransmissionTimeout sends all segments again that were not reported to have arrived, and the
-// oldest in any case. Source: RFC 6298, section 5.
+// oldest in any case. Where nothing is queued the newest segment goes again first.
+//
+// Source: RFC 6298, section 5, and RFC 8985, section 7 (tail loss probe).
 func (c *Conn) retransmissionTimeout(now monotime.Time) {
 	l, w := &c.loss, &c.snd
+	if c.mayProbe() {
+		c.count.By[TailProbes]++
+		c.lose(w.next-1, w.at(w.next-1))
+		l.RTT.BackOff()
+		l.rto = now.Add(l.RTT.Timeout())
+		return
+	}
 	c.count.By[Timeouts]++
 	l.timeouts++
 	if l.timeouts > c.Retries {

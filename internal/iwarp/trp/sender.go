@@ -215,7 +215,7 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 	c.loss.Sent(now, s.bytes)
 	w.largest = max(w.largest, s.bytes)
 	if c.loss.rto == monotime.Never {
-		c.loss.rto = now.Add(c.loss.RTT.Timeout())
+		c.startTimer(now)
 	}
 }
 

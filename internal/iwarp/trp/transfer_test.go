@@ -354,8 +354,30 @@ func TestWindowFollowsLoss(t *testing.T) {
 		t.Errorf("window %d five rounds after loss, was %d: want a little more", got, before)
 	}
 	s.send(100)
+	before = s.c.loss.Bytes()
+	s.pass(s.c.loss.rto.Sub(s.now))
+	wantEqual(t, "window after a probe", s.c.loss.Bytes(), before)
 	s.pass(s.c.loss.rto.Sub(s.now))
 	wantEqual(t, "window after a time-out", s.c.loss.Bytes(), smallWindow)
+}
+
+// Where nothing is queued and no acknowledgement comes the newest segment goes again first. What is
+// reported then shows the others that are missing.
+func TestTailProbe(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(10 * monotime.Millisecond)
+	s.send(5)
+	s.sent = nil
+	s.pass(30 * monotime.Millisecond) // the variation of a first round trip is half of it
+	s.wantCount(TailProbes, 1)
+	wantEqual(t, "sent again", s.c.count.By[Retransmitted], 1)
+	newest := s.c.snd.next - 1
+	s.sent = nil
+	s.pass(10 * monotime.Millisecond)
+	s.recv(sack(newest, newest+1))
+	wantEqual(t, "found lost", s.c.count.By[Lost], 4)
+	wantEqual(t, "sent again", s.c.count.By[Retransmitted], 5)
+	s.wantCount(Timeouts, 0)
 }
 
 // Segments in flight are bounded in bytes; queued segments in number.
