@@ -293,6 +293,7 @@ func (g *background) nap(now monotime.Time) (ran bool) {
 }
 
 // sleepUntil sleeps, and runs the timers that become due meanwhile. It ends early by wake and kick.
+// A deadline that has moved on meanwhile wakes the thread for a moment, too.
 func (g *background) sleepUntil(now, until monotime.Time) {
 	for {
 		g.sleep(g.publish(until).Sub(now))
