@@ -39,6 +39,11 @@ const (
 	chanceStep = 6144
 )
 
+// overflowPart is the part of the window, 1/96, by which it grows beyond the product in a round trip
+// where the queue of a short path overflows. The part that is dropped rises with its square. With
+// 1/32 eight READs drop 2.8 % instead of 0.9.
+const overflowPart = 96
+
 // mostCalm bounds the round trips that speed growth up: after two of them it is twice as fast, as
 // they pass until packets sent now show. A path whose rate has risen is filled soon then.
 const mostCalm = 10
@@ -74,8 +79,9 @@ type deliveryRate struct {
 	ceiling      int
 	ceilingUntil monotime.Time
 	lossless     bool // nothing was ever lost
-	trip         int  // the oldest of the newest round trips
-	calm         int  // round trips in a row without queue, loss or mark
+	rank         lossRank
+	trip         int // the oldest of the newest round trips
+	calm         int // round trips in a row without queue, loss or mark
 	// Once something was lost or marked, the window grows by step bytes in a round trip. Step
 	// doubles after each without a loss or a mark.
 	step    int
@@ -94,7 +100,7 @@ type deliveryRate struct {
 }
 
 func newDeliveryRate() *deliveryRate {
-	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true}
+	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true, rank: lossRank{mean: 1}}
 }
 
 // product returns the product of bandwidth and delay, 0 while it is not known.
@@ -105,6 +111,7 @@ func (d *deliveryRate) carries(most int) {
 }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
+	d.rank.sample(took)
 	if undisturbed {
 		w.queued = w.Long() && took > w.queueLimit()
 		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
@@ -247,8 +254,20 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	if d.ceiling < Most && !now.Before(d.ceilingUntil) {
 		d.ceiling = Most
 	}
-	w.bytes = min(w.bytes, d.ceiling, most)
+	w.bytes = min(w.bytes, max(d.ceiling, d.held(w)), most)
 }
+
+// held returns the window that a long path is known to carry, whatever a window before it lost:
+// that of slow start may have overfilled a short buffer. A vast window believes a loss less long.
+func (d *deliveryRate) held(w *Window) int {
+	if !w.Long() {
+		return 0
+	}
+	return min(d.product()+d.product()/partsOfExcess, Free)
+}
+
+// overflows reports whether the losses of a short path are of a full queue.
+func (d *deliveryRate) overflows(w *Window) bool { return !w.Long() && d.rank.queue() }
 
 // mostStep returns by how much the window may grow in a round trip, a 16th of itself. Small windows
 // of a long path may grow by more: so flows of different windows become alike.
@@ -258,6 +277,12 @@ func (w *Window) mostStep() int {
 
 // growth returns by how much the window grows for n bytes that have arrived.
 func (d *deliveryRate) growth(w *Window, now monotime.Time, n int) int {
+	if d.overflows(w) && !d.marks.reacted {
+		if w.bytes < d.product() {
+			return n / 8
+		}
+		return max(n/overflowPart, 1)
+	}
 	if !now.Before(d.stepEnd) {
 		d.step = max(min(2*d.step, w.mostStep()), leastStep)
 		if !d.marks.reacted && w.RTT.Smoothed < 2*w.RTT.Shortest {
@@ -290,11 +315,15 @@ func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
 	d.lossless = false
 	d.slow(w, now)
+	d.rank.lost(w.newest)
 	product := d.product()
 	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
 	d.ceilingUntil = now.Add(believeCeilingTrips * w.RTT.Smoothed)
 	if !vast(w) {
 		d.ceilingUntil = max(d.ceilingUntil, now.Add(believeCeiling))
+	}
+	if d.overflows(w) { // it holds the queue of others, too
+		product = 0
 	}
 	d.threshold = max(w.bytes/2, min(product, w.bytes), least)
 	w.bytes = d.threshold

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import "verbena/internal/monotime"
+
+// lossRank tells losses in a full queue from losses by chance on a short path. A queue drops
+// packets while the round trip is longest, chance at any time. So the rank among the newest round
+// trips decides, and not their length: a flow that began in a queue of others takes its round trip
+// for that of the path.
+type lossRank struct {
+	trips  [rankTrips]monotime.Duration // the newest, 0 for those yet to come
+	oldest int                          // of trips
+	mean   float64                      // of late: 1 is the longest, and 1/2 is expected by chance
+}
+
+// A loss counts a 16th of the mean. By chance that lies between 0.4 and 0.6, two standard
+// deviations from the half. From queueRank on the path drops from its queue.
+//
+// Source: internal/flows/testdata/fairness.txt, round trips of 0.1 ms.
+const (
+	rankTrips = 16
+	rankGain  = 1.0 / 16
+	queueRank = 0.7
+)
+
+func (r *lossRank) sample(took monotime.Duration) {
+	r.trips[r.oldest] = took
+	r.oldest = (r.oldest + 1) % rankTrips
+}
+
+// lost takes note of a loss when newest was the newest round trip.
+func (r *lossRank) lost(newest monotime.Duration) {
+	known, shorter := 0, 0 // halves for those as long, as newest itself
+	for _, t := range r.trips {
+		switch {
+		case t == 0:
+			continue
+		case t < newest:
+			shorter += 2
+		case t == newest:
+			shorter++
+		}
+		known++
+	}
+	rank := 1.0
+	if known > 1 {
+		rank = float64(shorter-1) / float64(2*(known-1))
+	}
+	r.mean += float64((rank - r.mean) * rankGain)
+}
+
+// queue reports whether losses are of a full queue.
+func (r *lossRank) queue() bool { return r.mean >= queueRank }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+)
+
+// A flow of a short path whose shortest round trip is of the queue of others halves its window when
+// the round trip is longest at its losses. Where losses come at any time, it keeps the product.
+func TestLossesOfAShortPath(t *testing.T) {
+	const trip, turns, losses = 800 * monotime.Microsecond, 8, 32
+	for _, c := range []struct {
+		name      string
+		afterTrip func(loss int) int // of turns, after which something is lost
+		part      float64            // of the window that the last loss leaves
+	}{
+		{"a full queue", func(int) int { return turns - 1 }, 0.5},
+		{"chance", func(loss int) int { return loss * 5 % turns }, 0.85},
+	} {
+		var w Window
+		w.Start(DeliveryRate)
+		now, left := monotime.Time(0), 0.0
+		for loss := range losses {
+			for turn := range turns { // the queue grows
+				took := trip + monotime.Duration(turn)*10*monotime.Microsecond
+				now = now.Add(took)
+				w.Sample(now, took, w.Bytes(), true)
+				if turn == c.afterTrip(loss) {
+					before := w.Bytes()
+					w.Lost(now, least)
+					left = float64(w.Bytes()) / float64(before)
+				}
+				w.bytes = 128 << 10
+			}
+		}
+		if left < c.part || left > c.part+0.16 {
+			t.Errorf("%s: the last loss leaves %.2f of the window, want %.2f", c.name, left, c.part)
+		}
+	}
+}
+
+// The window of a short path grows little after losses of a full queue, beyond its product.
+func TestGrowthInAQueueThatOverflows(t *testing.T) {
+	const trip, product = 800 * monotime.Microsecond, 4 << 10
+	var w Window
+	w.Start(DeliveryRate)
+	now := monotime.Time(trip)
+	w.Sample(now, trip, product, true)
+	w.Lost(now, least)
+	before := w.Bytes()
+	for range 4 {
+		now = now.Add(trip)
+		w.Sample(now, trip, product, true)
+		w.Acked(now, w.Bytes())
+	}
+	if grown := w.Bytes() - before; grown == 0 || grown > before/16 {
+		t.Errorf("%d bytes in four round trips, on top of %d", grown, before)
+	}
+}
+
+// A window that a long path carries without a queue is not held below by a loss of slow start.
+func TestWindowOfALossIsHeldByNoMoreThanThePathCarries(t *testing.T) {
+	p := path{rtt: 10 * monotime.Millisecond, rate: 125_000_000}
+	var w Window
+	w.Start(DeliveryRate)
+	for w.Bytes() < p.product() {
+		p.turn(&w)
+	}
+	w.Lost(p.now, least)
+	for range 20 { // less than a second: the loss is believed
+		p.turn(&w)
+	}
+	if w.Bytes() < p.product()*99/100 {
+		t.Errorf("%d bytes 20 round trips after the loss, %d fill the path", w.Bytes(), p.product())
+	}
+}
