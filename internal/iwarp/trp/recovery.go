@@ -165,11 +165,12 @@ func (c *Conn) beginRound() {
 func (c *Conn) leastWindow() int { return max(smallWindow, 2*c.snd.largest) }
 
 // mayProbe reports whether the newest segment goes again before all do: its report shows which are
-// missing.
+// missing. While no round trip is known the path may be longer than the time-outs, so it goes again
+// each time. But urdma reports no segment twice.
 func (c *Conn) mayProbe() bool {
-	w := &c.snd
-	return w.next == w.end && c.loss.RTT.Smoothed != 0 && c.loss.RTT.Backoffs() == 0 &&
-		w.at(w.next-1).state == flying
+	w, rtt := &c.snd, &c.loss.RTT
+	return w.at(w.next-1).state == flying && (rtt.Smoothed == 0 && c.telling ||
+		rtt.Smoothed != 0 && rtt.Backoffs() == 0 && w.next == w.end)
 }
 
 // retransmissionTimeout sends all segments again that were not reported to have arrived, and the
@@ -178,6 +179,11 @@ func (c *Conn) mayProbe() bool {
 // Source: RFC 6298, section 5, and RFC 8985, section 7 (tail loss probe).
 func (c *Conn) retransmissionTimeout(now monotime.Time) {
 	l, w := &c.loss, &c.snd
+	if l.timeouts++; l.timeouts > c.Retries {
+		c.count.By[Timeouts]++
+		c.fail(now, Timeout)
+		return
+	}
 	if c.mayProbe() {
 		c.count.By[TailProbes]++
 		c.lose(w.next-1, w.at(w.next-1))
@@ -186,11 +192,6 @@ func (c *Conn) retransmissionTimeout(now monotime.Time) {
 		return
 	}
 	c.count.By[Timeouts]++
-	l.timeouts++
-	if l.timeouts > c.Retries {
-		c.fail(now, Timeout)
-		return
-	}
 	for seq := w.una; seq < w.next; seq++ {
 		if s := w.at(seq); s.state == flying || s.state == sacked && seq == w.una {
 			c.lose(seq, s)

@@ -61,8 +61,19 @@ func segment0(seq uint64) []byte { return fmt.Appendf(nil, "segment %06d", uint3
 // established returns a client that talks to a peer with a window, at time 0.
 func established(t *testing.T, cfg Config) *script {
 	t.Helper()
+	return establishedBy(t, cfg, DefaultWindow)
+}
+
+// establishedByUrdma is established with a peer that does not announce its window.
+func establishedByUrdma(t *testing.T, cfg Config) *script {
+	t.Helper()
+	return establishedBy(t, cfg, 0)
+}
+
+func establishedBy(t *testing.T, cfg Config, window wire.PSN) *script {
+	t.Helper()
 	s := dial(t, cfg)
-	s.accept(DefaultWindow)
+	s.accept(window)
 	s.wantACK(0, 0)
 	s.wantEvent(EventEstablished, 0)
 	return s

@@ -212,7 +212,9 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 	s.state, s.sentAt, s.xmit, s.arrived = flying, now, w.xmits, c.loss.arrived
 	w.link(seq, s)
 	w.flyingBytes += s.bytes
-	c.loss.Sent(now, s.bytes)
+	if !s.again || c.loss.RTT.Smoothed != 0 { // else the first train estimates the rate
+		c.loss.Sent(now, s.bytes)
+	}
 	w.largest = max(w.largest, s.bytes)
 	if c.loss.rto == monotime.Never {
 		c.startTimer(now)

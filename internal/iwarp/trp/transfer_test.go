@@ -209,7 +209,7 @@ func TestSecondLoss(t *testing.T) {
 }
 
 func TestRetransmissionTimeout(t *testing.T) {
-	s := established(t, Config{})
+	s := establishedByUrdma(t, Config{})
 	s.send(2)
 	s.wantData(0, 0)
 	s.wantData(1, 0)
@@ -239,7 +239,7 @@ func TestRetransmissionTimeout(t *testing.T) {
 // A round trip longer than the first time-out has everything repeated, and is not known yet. What
 // was overtaken is not taken for lost after a while: the answers may be those of the first copies.
 func TestNothingIsLostAfterAWhileOnAnUnknownPath(t *testing.T) {
-	s := established(t, Config{})
+	s := establishedByUrdma(t, Config{})
 	s.send(4)
 	for seq := range uint64(4) {
 		s.wantData(seq, 0)
@@ -296,7 +296,7 @@ func TestDeadPeer(t *testing.T) {
 
 // Time-outs count in a row: any progress starts anew.
 func TestSlowPeer(t *testing.T) {
-	s := established(t, Config{Retries: 2})
+	s := establishedByUrdma(t, Config{Retries: 2})
 	s.send(3)
 	for n := range uint64(3) {
 		for range 2 {
@@ -359,6 +359,25 @@ func TestWindowFollowsLoss(t *testing.T) {
 	wantEqual(t, "window after a probe", s.c.loss.Bytes(), before)
 	s.pass(s.c.loss.rto.Sub(s.now))
 	wantEqual(t, "window after a time-out", s.c.loss.Bytes(), smallWindow)
+}
+
+// While no round trip is known each time-out sends the newest segment again, and the window stays.
+// The path may be longer than the time-outs.
+func TestProbesOfAnUnknownPath(t *testing.T) {
+	s := established(t, Config{})
+	s.send(5)
+	s.sent = nil
+	before := s.c.loss.Bytes()
+	for range 3 {
+		s.pass(s.c.loss.rto.Sub(s.now))
+		s.wantData(4, 0)
+		s.wantNothing()
+	}
+	s.recv(ack(0, 4))
+	wantEqual(t, "round trip", s.c.RTT(), 140*monotime.Millisecond)
+	if got := s.c.loss.Bytes(); got < before {
+		t.Errorf("window %d, was %d", got, before)
+	}
 }
 
 // Where nothing is queued and no acknowledgement comes the newest segment goes again first. What is

@@ -290,7 +290,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	} else {
 		q.Count[roce.TailProbe]++
 	}
-	first := r.loss.RTT.Backoffs() == 0
+	first := r.loss.RTT.Backoffs() == 0 || r.unanswered()
 	r.loss.RTT.BackOff()
 	if first && !expired && (r.board.inUse() || r.mayProbe()) {
 		r.board.loseAll()
@@ -318,7 +318,9 @@ func (q *QP) heldBack() bool {
 // responder may not be one of Verbena. See handleData.
 //
 // A foreign responder may have sent its one NAK, and be silent until the expected packet comes. So
-// the oldest packet goes first. It has the responder answer the newest.
+// the oldest packet goes first. It has the responder answer the newest. Before the first answer the
+// responder may be a foreign one, too: the second probe has the oldest packet, and of READs each has
+// that alone.
 //
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
@@ -328,7 +330,11 @@ func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	if i := r.readOf(at); i >= 0 && !r.reads[i].first.Before(r.executed()) {
 		at = r.reads[i].first
 	}
-	if r.foreign() && r.una != at {
+	if r.unanswered() && len(r.reads) > 0 {
+		at = r.una
+	}
+	again := r.unanswered() && r.loss.RTT.Backoffs() > 1 && !r.board.inUse()
+	if (r.foreign() || again) && r.una != at {
 		q.repeat(now, r.una, b)
 	}
 	q.repeat(now, at, b)
@@ -342,8 +348,12 @@ func (r *requester) mayProbe() bool {
 	if r.board.inUse() && r.board.upper == r.max {
 		return false
 	}
-	return (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0)
+	return (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0 || r.unanswered())
 }
+
+// unanswered reports whether no round trip is known. The path may be longer than the time-outs:
+// going back would repeat all that is on its way, and nothing would measure the path any more.
+func (r *requester) unanswered() bool { return r.loss.RTT.Smoothed == 0 }
 
 // foreign reports whether the responder is known not to be one of Verbena.
 func (r *requester) foreign() bool { return !r.own && r.loss.RTT.Smoothed != 0 }

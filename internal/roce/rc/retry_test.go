@@ -8,6 +8,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
+	"verbena/internal/rtt"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
@@ -39,6 +40,36 @@ func TestPeerHeldUp(t *testing.T) {
 	s.WantNoWC("it is waited for")
 	s.Recv(script.Ack(psn, 1))
 	s.WantWC("and is back", 1, ib.WCSuccess)
+}
+
+// While no round trip is known a time-out repeats a packet or two, and the window stays: the path
+// may be longer than the time-outs.
+func TestProbesOfAnUnknownPath(t *testing.T) {
+	s := script.New(t, newWideRC)
+	s.Post(script.Write(4096))
+	s.WantDrain("sent", 4)
+	window := s.Machine.PathState().WindowBytes
+	s.Advance(rtt.First)
+	s.WantPacket("the newest", wire.RCRDMAWriteLast, psn+3)
+	s.Advance(2 * rtt.First)
+	s.WantPacket("the oldest, too: a foreign responder may wait for it", wire.RCRDMAWriteFirst, psn)
+	s.WantPacket("and the newest", wire.RCRDMAWriteLast, psn+3)
+	s.WantQuiet("that is all")
+	if got := s.Machine.PathState().WindowBytes; got != window {
+		t.Errorf("a window of %d bytes, was %d", got, window)
+	}
+	s.Recv(script.Ack(psn+3, 1))
+	s.WantWC("done", 1, ib.WCSuccess)
+
+	s = script.New(t, newWideRC)
+	s.Post(script.Read(2048), script.Read(1024))
+	s.WantDrain("sent", 2)
+	s.Advance(rtt.First)
+	s.WantPacket("the oldest READ", wire.RCRDMAReadRequest, psn)
+	s.WantQuiet("that is all")
+	s.Advance(2 * rtt.First)
+	s.WantPacket("again", wire.RCRDMAReadRequest, psn)
+	s.WantQuiet("that is all")
 }
 
 // A first answer after many losses makes the path look longer than the local ACK time-out. Each

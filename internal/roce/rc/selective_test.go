@@ -302,23 +302,30 @@ func TestReorderingIsWaitedFor(t *testing.T) {
 // packets that are lost. The next goes back as far as nothing is known: the
 // responder may have forgotten.
 func TestTimeoutWithGaps(t *testing.T) {
-	s := sender(t, 10)
+	const psn = psn + 1
+	s := sender(t, 1)
+	s.Advance(monotime.Millisecond / 2)
+	s.Recv(script.Ack(psn-1, 1)) // the round trip is known
+	s.WantWC("the first", 1, ib.WCSuccess)
+	s.Post(script.Write(10 * 1024))
+	s.WantDrain("sent", 10)
 	s.Recv(sack(psn+9, gap(psn+1, psn+1), gap(psn+5, psn+5)))
 	s.WantDrain("both", 2)
-	s.Advance(rtt.First)
+	const wait = monotime.Millisecond/2 + rtt.Least
+	s.Advance(wait)
 	s.WantPacket("the newest, whose answer has all gaps", wire.RCRDMAWriteLast, psn+9)
 	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+1)
 	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+5)
 	s.WantQuiet("no more")
-	s.Advance(2 * rtt.First)
+	s.Advance(2 * wait)
 	s.WantPacket("from the oldest", wire.RCRDMAWriteMiddle, psn+1)
 	s.Packets()
 	s.Recv(sack(psn+9, gap(psn+5, psn+5)))
 	s.WantPacket("it remembers", wire.RCRDMAWriteMiddle, psn+5)
 	s.WantPacket("and what was after its newest is lost, too", wire.RCRDMAWriteLast, psn+9)
 	s.WantQuiet("nothing else")
-	s.Recv(script.Ack(psn+9, 1))
-	s.WantWC("done", 1, ib.WCSuccess)
+	s.Recv(script.Ack(psn+9, 2))
+	s.WantWC("done", 2, ib.WCSuccess)
 }
 
 // Where READs are outstanding, too, a SACK has only the requests repeated that it names. READs that
