@@ -16,10 +16,11 @@ import "verbena/internal/monotime"
 
 // Bounds of a time-out. RFC 6298 has a second for the first one and as the least, for the
 // Internet; here a lost packet on a short path would then cost a thousand round trips. The
-// back-off finds a longer path within a few time-outs. The least covers the scheduling
-// delay of a peer that is a process.
+// back-off finds a longer path within a few time-outs, which cost a packet or two each: the second
+// is as long as the first, as RFC 8985 has it after a probe. The least covers the scheduling delay
+// of a peer that is a process.
 const (
-	First = 20 * monotime.Millisecond
+	First = 10 * monotime.Millisecond
 	Least = 4 * monotime.Millisecond
 	Most  = monotime.Second
 )
@@ -53,7 +54,7 @@ func (e *Estimator) Sample(rtt monotime.Duration) {
 // however steady those before were: so a quarter is added at least.
 func (e *Estimator) Timeout() monotime.Duration {
 	if e.Smoothed == 0 {
-		return min(First<<e.backoff, Most)
+		return min(First<<(max(e.backoff, 1)-1), Most)
 	}
 	d := e.Smoothed + max(4*e.Variation, e.Smoothed/4, Least)
 	return min(d<<e.backoff, max(Most, d))

@@ -37,7 +37,7 @@ func TestTimeoutFollowsSamples(t *testing.T) {
 // path does.
 func TestBackoffStaysUntilThereIsASample(t *testing.T) {
 	var e Estimator
-	for _, want := range []monotime.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, Most, Most, Most, Most} {
+	for _, want := range []monotime.Duration{10 * ms, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, Most, Most} {
 		if got := e.Timeout(); got != want {
 			t.Errorf("%v, want %v", got, want)
 		}

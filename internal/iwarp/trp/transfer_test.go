@@ -218,12 +218,15 @@ func TestRetransmissionTimeout(t *testing.T) {
 	s.pass(1)
 	s.wantData(0, 0)
 	s.wantData(1, 0)
+	s.pass(rtt.First)
+	s.wantData(0, 0)
+	s.wantData(1, 0)
 	s.pass(2*rtt.First - 1) // backs off
 	s.wantNothing()
 	s.pass(1)
 	s.wantData(0, 0)
 	s.wantData(1, 0)
-	s.wantCount(Timeouts, 2)
+	s.wantCount(Timeouts, 3)
 	s.recv(ack(0, 2))
 	wantEqual(t, "round trip measured from a repetition", s.c.RTT(), 0) // Karn
 	s.roundTrip(2 * monotime.Millisecond)
@@ -374,7 +377,7 @@ func TestProbesOfAnUnknownPath(t *testing.T) {
 		s.wantNothing()
 	}
 	s.recv(ack(0, 4))
-	wantEqual(t, "round trip", s.c.RTT(), 140*monotime.Millisecond)
+	wantEqual(t, "round trip", s.c.RTT(), 4*rtt.First)
 	if got := s.c.loss.Bytes(); got < before {
 		t.Errorf("window %d, was %d", got, before)
 	}
@@ -384,15 +387,15 @@ func TestProbesOfAnUnknownPath(t *testing.T) {
 // reported then shows the others that are missing.
 func TestTailProbe(t *testing.T) {
 	s := established(t, Config{})
-	s.roundTrip(10 * monotime.Millisecond)
+	s.roundTrip(8 * monotime.Millisecond)
 	s.send(5)
 	s.sent = nil
-	s.pass(30 * monotime.Millisecond) // the variation of a first round trip is half of it
+	s.pass(24 * monotime.Millisecond) // the variation of a first round trip is half of it
 	s.wantCount(TailProbes, 1)
 	wantEqual(t, "sent again", s.c.count.By[Retransmitted], 1)
 	newest := s.c.snd.next - 1
 	s.sent = nil
-	s.pass(10 * monotime.Millisecond)
+	s.pass(8 * monotime.Millisecond)
 	s.recv(sack(newest, newest+1))
 	wantEqual(t, "found lost", s.c.count.By[Lost], 4)
 	wantEqual(t, "sent again", s.c.count.By[Retransmitted], 5)

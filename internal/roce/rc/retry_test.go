@@ -51,7 +51,7 @@ func TestProbesOfAnUnknownPath(t *testing.T) {
 	window := s.Machine.PathState().WindowBytes
 	s.Advance(rtt.First)
 	s.WantPacket("the newest", wire.RCRDMAWriteLast, psn+3)
-	s.Advance(2 * rtt.First)
+	s.Advance(rtt.First)
 	s.WantPacket("the oldest, too: a foreign responder may wait for it", wire.RCRDMAWriteFirst, psn)
 	s.WantPacket("and the newest", wire.RCRDMAWriteLast, psn+3)
 	s.WantQuiet("that is all")
@@ -67,7 +67,7 @@ func TestProbesOfAnUnknownPath(t *testing.T) {
 	s.Advance(rtt.First)
 	s.WantPacket("the oldest READ", wire.RCRDMAReadRequest, psn)
 	s.WantQuiet("that is all")
-	s.Advance(2 * rtt.First)
+	s.Advance(rtt.First)
 	s.WantPacket("again", wire.RCRDMAReadRequest, psn)
 	s.WantQuiet("that is all")
 }

@@ -10,6 +10,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
+	"verbena/internal/rtt"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
@@ -113,10 +114,10 @@ func TestWriteUnderFaults(t *testing.T) {
 			s.Recv(script.Ack(psn+3, 1))
 		},
 		"everything lost": func(s *script.Script) {
-			s.Advance(25 * monotime.Millisecond)
+			s.Advance(rtt.First)
 			s.WantPacket("the newest alone: it may be that the peer is only late", wire.RCRDMAWriteLast, psn+3)
 			s.WantDrain("no more than that", 0)
-			s.Advance(45 * monotime.Millisecond)
+			s.Advance(rtt.First)
 			if p := s.WantPacket("the oldest, which a foreign peer may wait for", wire.RCRDMAWriteFirst, psn); p.RETH.DMALen != 4096 {
 				t.Errorf("RETH %+v", p.RETH)
 			}
@@ -129,7 +130,7 @@ func TestWriteUnderFaults(t *testing.T) {
 		},
 		"last packet lost": func(s *script.Script) {
 			s.Recv(script.Ack(psn+1, 0))
-			s.Advance(25 * monotime.Millisecond)
+			s.Advance(rtt.First)
 			s.WantPacket("the probe", wire.RCRDMAWriteLast, psn+3)
 			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
 			s.WantPacket("what the peer misses", wire.RCRDMAWriteMiddle, psn+2)
