@@ -39,9 +39,9 @@ const (
 	chanceStep = 6144
 )
 
-// overflowPart is the part of the window, 1/96, by which it grows beyond the product in a round trip
-// where the queue of a short path overflows. The part that is dropped rises with its square. With
-// 1/32 eight READs drop 2.8 % instead of 0.9.
+// overflowPart is the part of the window, 1/96, by which it grows beyond the product in a round
+// trip. It holds where the queue of a short path overflows. The part that is dropped rises with its
+// square. With 1/32 eight READs drop 2.8 % instead of 0.9.
 const overflowPart = 96
 
 // mostCalm bounds the round trips that speed growth up: after two of them it is twice as fast, as
@@ -100,7 +100,8 @@ type deliveryRate struct {
 }
 
 func newDeliveryRate() *deliveryRate {
-	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true, rank: lossRank{mean: 1}}
+	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true,
+		rank: lossRank{mean: 1}}
 }
 
 // product returns the product of bandwidth and delay, 0 while it is not known.

@@ -8,8 +8,9 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A flow of a short path whose shortest round trip is of the queue of others halves its window when
-// the round trip is longest at its losses. Where losses come at any time, it keeps the product.
+// The shortest round trip of a flow may be of the queue of others. On a short path it halves its
+// window when the round trip is longest at its losses. Where losses come at any time, it keeps
+// the product.
 func TestLossesOfAShortPath(t *testing.T) {
 	const trip, turns, losses = 800 * monotime.Microsecond, 8, 32
 	for _, c := range []struct {

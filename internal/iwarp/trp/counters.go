@@ -41,9 +41,10 @@ const (
 )
 
 var counterNames = [numCounters]string{
-	"received", "sent", "retransmitted", "timeouts", "tail_probes", "lost", "setup_repeated", "fin_repeated",
-	"duplicate", "out_of_order", "refused_by_upper", "beyond_window", "bad_source", "bad_ack",
-	"bad_range", "bad_fin", "old_ack", "ignored_state", "ignored_opcode", "repeated_request",
+	"received", "sent", "retransmitted", "timeouts", "tail_probes", "lost", "setup_repeated",
+	"fin_repeated", "duplicate", "out_of_order", "refused_by_upper", "beyond_window", "bad_source",
+	"bad_ack", "bad_range", "bad_fin", "old_ack", "ignored_state", "ignored_opcode",
+	"repeated_request",
 	"backlog_full", "probes", "peer_refused", "challenged", "expired",
 }
 

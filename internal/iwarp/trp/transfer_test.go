@@ -383,8 +383,8 @@ func TestProbesOfAnUnknownPath(t *testing.T) {
 	}
 }
 
-// Where nothing is queued and no acknowledgement comes the newest segment goes again first. What is
-// reported then shows the others that are missing.
+// Where nothing is queued and no acknowledgement comes the newest segment goes again first. Its
+// report shows the others that are missing.
 func TestTailProbe(t *testing.T) {
 	s := established(t, Config{})
 	s.roundTrip(8 * monotime.Millisecond)

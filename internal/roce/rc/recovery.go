@@ -319,8 +319,8 @@ func (q *QP) heldBack() bool {
 //
 // A foreign responder may have sent its one NAK, and be silent until the expected packet comes. So
 // the oldest packet goes first. It has the responder answer the newest. Before the first answer the
-// responder may be a foreign one, too: the second probe has the oldest packet, and of READs each has
-// that alone.
+// responder may be a foreign one, too. The second probe has the oldest packet then, and of READs
+// each has that alone.
 //
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
