@@ -24,8 +24,3 @@ func TestChannelFlag(t *testing.T) {
 func TestBlockedThreadReadsOnItsOwn(t *testing.T) {
 	runProgram(t, compile(t, "event_waits", "-iquote", "../libibverbs", "-iquote", "../include"))
 }
-
-// TestCallsIntoGo counts the calls of a ping-pong: one for a send, and one to read it.
-func TestCallsIntoGo(t *testing.T) {
-	runProgram(t, compile(t, "go_calls", "-iquote", "../libibverbs", "-iquote", "../include"))
-}
