@@ -167,7 +167,13 @@ func (e *Endpoint) RecvOf(n int) {
 // polling the network.
 func (e *Endpoint) Await() ib.WC {
 	e.Node.T.Helper()
-	deadline := time.After(Timeout)
+	return e.AwaitFor(Timeout)
+}
+
+// AwaitFor is Await with a bound of its own.
+func (e *Endpoint) AwaitFor(most time.Duration) ib.WC {
+	e.Node.T.Helper()
+	deadline := time.After(most)
 	var wc [1]ib.WC
 	for {
 		e.CQ.Arm(false)

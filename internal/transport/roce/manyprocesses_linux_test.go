@@ -205,11 +205,14 @@ func beClient(n *node, in *json.Decoder, out *json.Encoder) {
 	out.Encode(true)
 }
 
+// manyTimeout bounds a wait: 1,024 processes take a minute together on two processors.
+const manyTimeout = 10 * rig.Timeout
+
 // awaitAll waits for completions of these operations, in any order.
 func awaitAll(e *endpoint, operations ...ib.WCOpcode) {
 	e.Node.T.Helper()
 	for range operations {
-		wc := e.Await()
+		wc := e.AwaitFor(manyTimeout)
 		if wc.Status != ib.WCSuccess || !slices.Contains(operations, wc.Opcode) {
 			e.Node.T.Fatalf("%v %v (%v), want %v", wc.Opcode, wc.Status, wc.VendorErr, operations)
 		}
