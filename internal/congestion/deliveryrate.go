@@ -82,6 +82,7 @@ type deliveryRate struct {
 	rank         lossRank
 	trip         int // the oldest of the newest round trips
 	calm         int // round trips in a row without queue, loss or mark
+	rises        int // round trips in a row that carried more than all before
 	// Once something was lost or marked, the window grows by step bytes in a round trip. Step
 	// doubles after each without a loss or a mark.
 	step    int
@@ -90,9 +91,9 @@ type deliveryRate struct {
 	// While no queue shows the window grows by probe bytes until probeEnd.
 	probe    int
 	probeEnd monotime.Time
-	// the largest products of bandwidth and delay of this period and the one before
-	largest, before int
-	samples         int // of this period
+	// products of bandwidth and delay, by round trips and by parts of them
+	byTrip, byPart peak
+	samples        int // of this period
 	// bytes that have arrived since partStart, and the rate of the part before
 	part      int
 	partStart monotime.Time
@@ -104,11 +105,24 @@ func newDeliveryRate() *deliveryRate {
 		rank: lossRank{mean: 1}}
 }
 
+// peak is the largest value of this period and of the one before.
+type peak struct{ largest, before int }
+
+func (p *peak) add(n int) { p.largest = max(p.largest, n) }
+
+func (p *peak) most() int { return max(p.largest, p.before) }
+
+func (p *peak) atMost(n int) { p.largest, p.before = min(p.largest, n), min(p.before, n) }
+
+// age begins a period.
+func (p *peak) age() { p.largest, p.before = 0, p.largest }
+
 // product returns the product of bandwidth and delay, 0 while it is not known.
-func (d *deliveryRate) product() int { return max(d.largest, d.before) }
+func (d *deliveryRate) product() int { return max(d.byTrip.most(), d.byPart.most()) }
 
 func (d *deliveryRate) carries(most int) {
-	d.largest, d.before = min(d.largest, most), min(d.before, most)
+	d.byTrip.atMost(most)
+	d.byPart.atMost(most)
 }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
@@ -117,7 +131,9 @@ func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undi
 		w.queued = w.Long() && took > w.queueLimit()
 		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
 		bytes = max(bytes, min(bytes+w.wait.together, w.bytes))
-		d.largest = max(d.largest, int(float64(bytes)*min(float64(w.base())/float64(took), 1)))
+		product := int(float64(bytes) * min(float64(w.base())/float64(took), 1))
+		d.rise(w, product)
+		d.byTrip.add(product)
 		d.age()
 		if d.calm = min(d.calm+1, mostCalm); w.queued {
 			d.calm = 0
@@ -129,6 +145,33 @@ func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undi
 	d.pace(w)
 }
 
+// leastRises is how many round trips in a row are to carry more than all before, each by a part of
+// risePart, until the window grows fast. With three a WRITE that creeps up to the product overfills
+// a buffer of 100 KB.
+//
+// Source: internal/flows/testdata/start.txt (rows with jitter) and fairness.txt (WRITE at 10 ms).
+const (
+	leastRises = 5
+	risePart   = 64
+)
+
+// rise takes note of the product of a round trip. Where it rises with the window before the first
+// loss, the path carries more than was estimated from the train. A window that grew beyond the path
+// so goes back.
+func (d *deliveryRate) rise(w *Window, product int) {
+	switch {
+	case !d.lossless || !w.Long() || d.startsSlowly(w):
+		d.rises = 0
+	case !w.queued && product > d.byTrip.most()+d.byTrip.most()/risePart:
+		d.rises++
+	default:
+		if d.rises > leastRises {
+			w.bytes = min(w.bytes, max(d.product(), product))
+		}
+		d.rises = 0
+	}
+}
+
 // queueLimit returns the round trip beyond which there is a queue.
 func (w *Window) queueLimit() monotime.Duration {
 	return w.base() + min(w.RTT.Shortest/queueShare, maxQueue)
@@ -137,7 +180,9 @@ func (w *Window) queueLimit() monotime.Duration {
 // age forgets the period before when this one is over.
 func (d *deliveryRate) age() {
 	if d.samples++; d.samples == memory {
-		d.before, d.largest, d.samples = d.largest, 0, 0
+		d.byTrip.age()
+		d.byPart.age()
+		d.samples = 0
 	}
 }
 
@@ -211,7 +256,7 @@ func (d *deliveryRate) deliveries(w *Window, now monotime.Time, n int) {
 		rate := float64(d.part) / took.Seconds()
 		if took < 2*least {
 			product := int(min(rate, d.partRate) * w.base().Seconds())
-			d.largest = max(d.largest, min(product, w.bytes))
+			d.byPart.add(min(product, w.bytes))
 		}
 		d.part, d.partRate, d.partStart = 0, rate, now
 	}
@@ -241,6 +286,8 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	case w.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.carried():
 		w.bytes += n / 8
+	case w.Long() && !d.marks.reacted && d.rises >= leastRises:
+		w.bytes += min(n/8<<(d.rises-leastRises), n/4)
 	case w.Long() && !d.marks.reacted && w.exceeds():
 		d.calm, d.probe = 0, 0
 	case vast(w) && !d.marks.reacted: // all that the path carried is in use
@@ -310,7 +357,7 @@ func (d *deliveryRate) probing(w *Window, now monotime.Time, n int) int {
 // slow has the window grow little at first: two round trips pass until packets sent now show.
 func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 	d.step, d.stepEnd = leastStep, now.Add(2*w.RTT.Smoothed)
-	d.calm, d.probe = 0, 0
+	d.calm, d.probe, d.rises = 0, 0, 0
 }
 
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
@@ -341,7 +388,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 }
 
 func (d *deliveryRate) drained(w *Window, product int) {
-	d.largest = max(d.largest, product)
+	d.byTrip.add(product)
 	w.bytes = min(w.bytes, max(d.product(), Initial))
 	d.threshold = min(d.threshold, w.bytes)
 	d.pace(w)

@@ -109,7 +109,7 @@ func TestRoundEnds(t *testing.T) {
 			for range 40 {
 				w.Sample(0, trip, 1, true)
 			}
-			d.largest, d.before = 0, 0 // not known
+			d.byTrip, d.byPart = peak{}, peak{} // not known
 			before := w.bytes
 			shrinks := w.RoundEnds(0, c.lost, packets, c.tolerated, least)
 			if got := float64(w.bytes) / float64(before); got != c.left || shrinks != (got < 1) {

@@ -134,6 +134,53 @@ func TestRateFalls(t *testing.T) {
 	}
 }
 
+// lag is a path whose round trips bring what the window before them held, some a little late.
+type lag struct {
+	path
+	flying int
+	late   monotime.Duration // of every second round trip
+}
+
+func (l *lag) turn(w *Window) {
+	const parts = 32
+	took := max(l.rtt, monotime.Duration(float64(l.flying)/float64(l.rate)*1e9))
+	took += l.late
+	l.late = l.rtt/32 - l.late
+	flown := l.flying
+	l.flying = w.Bytes()
+	w.Sample(l.now, took, flown, true)
+	for range parts {
+		l.now = l.now.Add(took / parts)
+		w.Acked(l.now, flown/parts)
+	}
+}
+
+// A train that a host delayed gives too small an estimate. The window fills the path soon all the
+// same. The queue that it makes when it reaches the product goes.
+func TestWindowFollowsAProductThatRises(t *testing.T) {
+	for _, ms := range []monotime.Duration{10, 50} {
+		l := lag{path: path{rtt: ms * monotime.Millisecond, rate: 125_000_000}}
+		var w Window
+		w.Start(DeliveryRate)
+		w.train = train{bytes: 12 << 10, rate: float64(l.rate / 10), over: true}
+		trips := 0
+		for ; w.Bytes() < l.product(); trips++ {
+			if trips == 40 {
+				t.Fatalf("%v: %d bytes after %d round trips, %d fill the path", l.rtt, w.Bytes(), trips,
+					l.product())
+			}
+			l.turn(&w)
+		}
+		for range 5 {
+			l.turn(&w)
+		}
+		if w.Bytes() > l.product()*9/8 {
+			t.Errorf("%v: %d bytes after %d round trips and five more, %d fill the path", l.rtt,
+				w.Bytes(), trips, l.product())
+		}
+	}
+}
+
 // A loss that ends slow start early costs a long and fast path some round trips, not a thousand.
 func TestVastWindowGrowsAgain(t *testing.T) {
 	p := path{rtt: 50 * monotime.Millisecond, rate: 1_250_000_000}
