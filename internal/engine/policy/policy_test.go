@@ -86,24 +86,3 @@ func TestPageHasTheTable(t *testing.T) {
 		t.Errorf("docs/design/policy.md differs from the table, which is:\n%s", &want)
 	}
 }
-
-// The page has the values of the constants that are not in the table.
-func TestPageHasTheConstants(t *testing.T) {
-	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([0-9,]+) \\| `([^`]+)` \\|")
-	rows := row.FindAllStringSubmatch(document(t), -1)
-	if len(rows) == 0 {
-		t.Fatal("the page has no constants")
-	}
-	for _, r := range rows {
-		name, value, file := r[1], strings.ReplaceAll(r[2], ",", ""), r[3]
-		source, err := os.ReadFile("../../../" + file)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		definition := regexp.MustCompile(`\b` + name + `(\s+|\s*=\s*)(UINT64_C\()?` + value + `\b`)
-		if !definition.Match(source) {
-			t.Errorf("%s: no %s of %s", file, name, value)
-		}
-	}
-}

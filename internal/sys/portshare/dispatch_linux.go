@@ -144,30 +144,28 @@ const (
 var listenPatience = 50 * time.Millisecond
 
 const (
-	// relistenPatience bounds the wait where a process has listened until a moment ago: a program
+	// relistenPatience bounds the wait where a process has listened until so long ago: a program
 	// that takes one connection after the other may listen anew for each.
 	relistenPatience = time.Second
-	// moment is the length of that moment; maxLately bounds the keys that are remembered for it.
-	moment    = time.Second
-	maxLately = 64
+	maxLately        = 64 // keys that are remembered for it
 )
 
 // endedLocked notes that nobody listens for a key any more. k.mu is held.
 func (k *keeper) endedLocked(key string) {
 	maps.DeleteFunc(k.lately, func(_ string, since time.Time) bool {
-		return time.Since(since) > moment
+		return time.Since(since) > relistenPatience
 	})
 	if len(k.lately) < maxLately {
 		k.lately[key] = time.Now()
 	}
 }
 
-// relistensLocked reports whether somebody has listened for one of some keys until a moment
-// ago. k.mu is held.
+// relistensLocked reports whether somebody has just listened for one of some keys. k.mu is
+// held.
 func (k *keeper) relistensLocked(keys *Keys) bool {
 	for i := range keys.Len() {
 		if since, ok := k.lately[string(keys.At(i))]; ok &&
-			time.Since(since) < moment+relistenPatience {
+			time.Since(since) < 2*relistenPatience {
 			return true
 		}
 	}

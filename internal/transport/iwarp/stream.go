@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"verbena/internal/engine/policy"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/tcp"
 )
@@ -222,16 +223,13 @@ func (s *Listener) Close() {
 	})
 }
 
-// acceptsPerTurn bounds the connections that one event of a listener brings, so that others get
-// their turn.
-const acceptsPerTurn = 16
-
+// ready accepts connections, as many as a stream has reads in a turn.
 func (s *Listener) ready(in *input, ev tcp.Event) (n int) {
 	if !s.use.begin() {
 		return 0
 	}
 	defer s.use.done()
-	for n < acceptsPerTurn {
+	for n < policy.StreamTurn {
 		sock, err := s.l.Accept()
 		if err != nil {
 			in.eng.CountReadError()
