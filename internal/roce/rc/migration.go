@@ -27,7 +27,7 @@ func (q *QP) beginPath(now monotime.Time) {
 		ackDeadline: l.ackDeadline, probeAt: l.probeAt,
 	}
 	l.Start(q.Congestion)
-	r.paced, r.probing = monotime.Never, false
+	r.paced, r.probing, r.probed = monotime.Never, false, false
 	if r.una == r.max || q.State() == ib.QPErr || r.rnrTimer != monotime.Never {
 		return
 	}

@@ -183,6 +183,7 @@ func (q *QP) goBack(psn ib.PSN) {
 		r.known = e
 	}
 	r.board.cut(psn)
+	r.probing, r.probed = false, false
 	q.seek(psn)
 }
 
@@ -266,9 +267,12 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		return
 	}
 	expired := !now.Before(r.loss.ackDeadline)
-	if expired && q.heldBack() {
-		r.loss.ackDeadline = q.Rate.Due().Add(ackTimeout(q.Attr.Timeout))
-		r.timer = r.loss.ackDeadline
+	if q.heldBack() {
+		if expired {
+			r.loss.ackDeadline = q.Rate.Due().Add(ackTimeout(q.Attr.Timeout))
+		}
+		r.loss.probeAt = q.Rate.Due().Add(q.probeWait())
+		r.timer = min(r.loss.probeAt, r.loss.ackDeadline)
 		return
 	}
 	if expired {
@@ -283,7 +287,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		r.loss.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
 		if now.Before(r.loss.probeAt) && r.loss.RTT.Due() > ackTimeout(q.Attr.Timeout) {
 			// The answer may be on its way. But a round trip that began with losses is shorter.
-			r.probing = r.mayProbe()
+			r.probing = true
 			r.timer = min(r.loss.probeAt, r.loss.ackDeadline)
 			return
 		}
@@ -304,11 +308,12 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	q.setTimer(now)
 }
 
-// heldBack reports whether the oldest packet is to be repeated and waits for the limit of the rate:
-// the peer has nothing to answer.
+// heldBack reports whether a packet is to be repeated and waits for the limit of the rate: the peer
+// has nothing to answer.
 func (q *QP) heldBack() bool {
 	r := &q.req
-	return q.Rate.Held() && (r.next == r.una || r.board.inUse() && r.board.holes[0].lost)
+	return q.Rate.Held() &&
+		(r.probing || r.next == r.una || r.board.inUse() && r.board.holes[0].lost)
 }
 
 // sendProbe repeats the newest packet, asking for an acknowledgement. A peer
@@ -325,21 +330,40 @@ func (q *QP) heldBack() bool {
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	r := &q.req
+	if r.una == r.max { // answered meanwhile
+		r.probing, r.probed = false, false
+		return
+	}
+	if q.Rate.Holds(now) {
+		return
+	}
 	cur, off, next := r.cur, r.off, r.next
+	at := r.probe()
+	again := r.unanswered() && r.loss.RTT.Backoffs() > 1 && !r.board.inUse()
+	both := (r.foreign() || again) && r.una != at
+	if both && !r.probed {
+		r.probed = q.repeat(now, r.una, b)
+	}
+	sent := (r.probed || !both) && !q.Rate.Holds(now) && q.repeat(now, at, b)
+	if s := q.State(); s != ib.QPRTS && s != ib.QPSQD {
+		return // the work request failed, and all with it
+	}
+	r.probing = !sent && (b.Len() > 0 || b.Refused() || q.Rate.Held())
+	r.probed = r.probed && r.probing
+	r.cur, r.off, r.next = cur, off, next
+}
+
+// probe returns the packet that sendProbe repeats in any case: the oldest where the newest brings
+// no news, or cannot be sent any more.
+func (r *requester) probe() ib.PSN {
+	if r.blocked || !r.mayProbe() || r.unanswered() && len(r.reads) > 0 {
+		return r.una
+	}
 	at := r.max.Prev()
 	if i := r.readOf(at); i >= 0 && !r.reads[i].first.Before(r.executed()) {
-		at = r.reads[i].first
+		return r.reads[i].first
 	}
-	if r.unanswered() && len(r.reads) > 0 {
-		at = r.una
-	}
-	again := r.unanswered() && r.loss.RTT.Backoffs() > 1 && !r.board.inUse()
-	if (r.foreign() || again) && r.una != at {
-		q.repeat(now, r.una, b)
-	}
-	q.repeat(now, at, b)
-	r.probing = b.Len() == 0 && b.Refused()
-	r.cur, r.off, r.next = cur, off, next
+	return at
 }
 
 // mayProbe reports whether the answer to sendProbe may bring news: the newest packet is not known
@@ -358,11 +382,14 @@ func (r *requester) unanswered() bool { return r.loss.RTT.Smoothed == 0 }
 // foreign reports whether the responder is known not to be one of Verbena.
 func (r *requester) foreign() bool { return !r.own && r.loss.RTT.Smoothed != 0 }
 
-// repeat adds the packet of psn to the burst and moves the sending position.
-func (q *QP) repeat(now monotime.Time, psn ib.PSN, b *roce.Burst) {
-	if q.seek(psn); q.req.cur < q.SQ.Tail() {
-		q.sendPacket(now, q.SQ.AtAbs(q.req.cur), b)
+// repeat adds the packet of psn to the burst and moves the sending position. It reports whether it
+// did.
+func (q *QP) repeat(now monotime.Time, psn ib.PSN, b *roce.Burst) bool {
+	if q.seek(psn); q.req.cur == q.SQ.Tail() {
+		return false
 	}
+	w := q.SQ.AtAbs(q.req.cur)
+	return w.State == wqeSent && q.sendPacket(now, w, b)
 }
 
 // spendRetry takes one of retry_cnt. When none is left it begins on the alternate path, or ends the

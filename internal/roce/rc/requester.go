@@ -24,8 +24,10 @@ type requester struct {
 	ordered ib.PSN // one past the newest request that is no READ
 	ssn     ib.MSN // messages begun
 	reads   []readRequest
-	blocked bool // the work request at cur failed; it completes when it is the oldest
-	probing bool // the newest packet is to be repeated
+	failed  uint64 // absolute index of the first work request that failed, if blocked
+	blocked bool   // a work request failed; it completes when it is the oldest
+	probing bool   // the newest packet is to be repeated, and maybe the oldest
+	probed  bool   // the oldest was, and the newest fitted no more
 	// Holes are being repeated, to fillEnd. New packets go on at resume.
 	filling         bool
 	fillEnd, resume ib.PSN
@@ -190,7 +192,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 // the way, or false if nothing may be sent now.
 func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 	r := &q.req
-	for r.cur < q.SQ.Tail() && !r.blocked {
+	for r.cur < q.SQ.Tail() && !(r.blocked && r.cur >= r.failed) {
 		w := q.SQ.AtAbs(r.cur)
 		fresh := r.off == 0 && w.State == wqePosted
 		if fresh {
@@ -295,12 +297,15 @@ const headerBytes = 80
 // Spec: IBTA 9.7.2.
 const maxOutstanding = congestion.Most >> 10
 
-// failWQE marks a work request that cannot be sent. It completes with its
-// error once everything before it has completed.
+// failWQE marks the work request at cur, which cannot be sent. It completes with its error once
+// everything before it has completed, which may have to be repeated until then.
 func (q *QP) failWQE(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	w.State = wqeFailed
 	w.Sent = uint32(s)<<16 | uint32(v)
-	q.req.blocked = true
+	r := &q.req
+	if !r.blocked || r.cur < r.failed {
+		r.blocked, r.failed = true, r.cur
+	}
 	q.retire()
 }
 
