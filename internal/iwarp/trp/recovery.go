@@ -26,6 +26,7 @@ type recovery struct {
 	sampleArrived int
 	rto           monotime.Time // when all that is not reported goes again
 	reorder       monotime.Time // when overtaken segments count as lost
+	probing       bool          // the next segment goes beyond the window
 	paced         monotime.Time // when the pace lets the next segment go, if one waits for it
 }
 
@@ -80,7 +81,7 @@ func (c *Conn) delivered(now monotime.Time, s *slot) {
 // progress follows any number of segments delivered.
 func (c *Conn) progress(now monotime.Time) {
 	l := &c.loss
-	l.timeouts = 0
+	l.timeouts, l.probing = 0, false
 	ends := l.newest >= l.roundEnd
 	switch {
 	case l.sampled == 0:
@@ -103,11 +104,14 @@ func (c *Conn) progress(now monotime.Time) {
 // startTimer starts the retransmission timer, or that of the probe if nothing is queued.
 func (c *Conn) startTimer(now monotime.Time) {
 	wait := c.loss.RTT.Timeout()
-	if c.snd.next == c.snd.end {
+	if c.probes() {
 		wait = c.loss.ProbeWait()
 	}
 	c.loss.rto = now.Add(wait)
 }
+
+// probes reports whether the end of what was sent is probed.
+func (c *Conn) probes() bool { return c.telling && c.snd.next == c.snd.end }
 
 // detectLoss finds segments sent before one that has arrived.
 func (c *Conn) detectLoss(now monotime.Time) {
@@ -169,8 +173,8 @@ func (c *Conn) leastWindow() int { return max(smallWindow, 2*c.snd.largest) }
 // each time. But urdma reports no segment twice.
 func (c *Conn) mayProbe() bool {
 	w, rtt := &c.snd, &c.loss.RTT
-	return w.at(w.next-1).state == flying && (rtt.Smoothed == 0 && c.telling ||
-		rtt.Smoothed != 0 && rtt.Backoffs() == 0 && w.next == w.end)
+	return c.telling && w.at(w.next-1).state == flying &&
+		(rtt.Smoothed == 0 || rtt.Backoffs() == 0 && c.probes())
 }
 
 // retransmissionTimeout sends all segments again that were not reported to have arrived, and the
@@ -187,6 +191,7 @@ func (c *Conn) retransmissionTimeout(now monotime.Time) {
 	if c.mayProbe() {
 		c.count.By[TailProbes]++
 		c.lose(w.next-1, w.at(w.next-1))
+		l.probing = true
 		l.RTT.BackOff()
 		l.rto = now.Add(l.RTT.Timeout())
 		return

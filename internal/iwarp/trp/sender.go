@@ -164,7 +164,8 @@ func (c *Conn) transmittable(now monotime.Time) (uint64, *slot) {
 		return 0, nil
 	}
 	seq, s := c.snd.nextSegment()
-	if s != nil && c.snd.flyingBytes > 0 && c.snd.flyingBytes+s.bytes > c.loss.Bytes() {
+	if s != nil && c.snd.flyingBytes > 0 && c.snd.flyingBytes+s.bytes > c.loss.Bytes() &&
+		!c.loss.probing {
 		return 0, nil
 	}
 	if at := c.loss.Pace(); s != nil && now.Before(at) {
@@ -216,8 +217,11 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 		c.loss.Sent(now, s.bytes)
 	}
 	w.largest = max(w.largest, s.bytes)
+	c.loss.probing = false
 	if c.loss.rto == monotime.Never {
 		c.startTimer(now)
+	} else if c.probes() {
+		c.loss.rto = min(c.loss.rto, now.Add(c.loss.ProbeWait()))
 	}
 }
 

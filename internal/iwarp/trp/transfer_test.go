@@ -402,6 +402,53 @@ func TestTailProbe(t *testing.T) {
 	s.wantCount(Timeouts, 0)
 }
 
+// The probe goes also where losses have shrunk the window below what is in flight.
+func TestProbeIsNotHeldByTheWindow(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(8 * monotime.Millisecond)
+	big := make([]byte, 1000)
+	for range 15 {
+		s.c.Send(big)
+	}
+	s.poll()
+	s.pass(monotime.Millisecond) // at the pace
+	wantEqual(t, "sent", len(s.sent), 15)
+	for s.c.loss.Bytes() >= 14*len(big) {
+		s.c.loss.Lost(s.now, smallWindow)
+	}
+	s.sent = nil
+	s.pass(23 * monotime.Millisecond)
+	wantEqual(t, "sent", len(s.sent), 1)
+	wantEqual(t, "of the newest", s.sent[0].PSN, wire.PSN(s.c.snd.next-1))
+	s.wantCount(TailProbes, 1)
+}
+
+// The wait for the probe is that of an empty queue also where a burst has emptied it.
+func TestProbeOfABurst(t *testing.T) {
+	const trip = 2 * monotime.Millisecond
+	s := established(t, Config{})
+	for range 30 { // the variation goes
+		s.roundTrip(trip)
+	}
+	s.send(5)
+	s.sent = nil
+	s.pass(2*trip - 1)
+	s.wantCount(TailProbes, 1)
+}
+
+// Urdma reports no segment twice. So it is asked by no probe, but gets all that is missing.
+func TestNoProbeOfUrdma(t *testing.T) {
+	s := establishedByUrdma(t, Config{})
+	s.roundTrip(8 * monotime.Millisecond)
+	s.send(3)
+	s.sent = nil
+	s.pass(s.c.loss.rto.Sub(s.now))
+	for seq := range uint64(3) {
+		s.wantData(seq+1, 0)
+	}
+	s.wantCount(TailProbes, 0)
+}
+
 // Segments in flight are bounded in bytes; queued segments in number.
 func TestFlightIsBounded(t *testing.T) {
 	s := established(t, Config{})
