@@ -88,3 +88,31 @@ func TestMissingResponseMeasuresNothing(t *testing.T) {
 		t.Fatalf("a round trip of %v, want %v", got, ms+ms/4)
 	}
 }
+
+// On a long path atomics go out at the pace. Each counts as a packet of the path MTU, as a request
+// of another kind does.
+func TestAtomicsArePaced(t *testing.T) {
+	const all, step = 60, 100 * monotime.Microsecond
+	for _, w := range []script.WR{script.FetchAdd(1), script.CompareSwap(1, 2), script.Write(1024)} {
+		s := script.New(t, newWideRC, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = all }))
+		known(s, 8*monotime.Millisecond, true)
+		for range all {
+			s.Post(w)
+		}
+		sent := len(s.Packets())
+		path := s.Machine.PathState()
+		rest := monotime.Duration(float64(all-sent) * 1104 / float64(path.PaceRate) *
+			float64(monotime.Second))
+		if sent == 0 || rest < 4*step {
+			t.Fatalf("%v: %d at once, and the rest in %v", w.Opcode, sent, rest)
+		}
+		s.Advance(rest - step)
+		if sent += len(s.Packets()); sent >= all {
+			t.Errorf("%v: all sent before %v", w.Opcode, rest)
+		}
+		s.Advance(2 * step)
+		if sent += len(s.Packets()); sent != all {
+			t.Errorf("%v: %d sent after %v, want %d", w.Opcode, sent, rest, all)
+		}
+	}
+}

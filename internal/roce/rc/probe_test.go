@@ -99,8 +99,8 @@ func TestProbeWaitsForTheRate(t *testing.T) {
 	s.WantWC("done", 1, ib.WCSuccess)
 }
 
-// What was acknowledged while the probe waited for its turn is not sent, nor is new work under its
-// PSN.
+// A packet that is acknowledged while its probe waits for its turn is not sent again, and no new
+// work goes under its PSN.
 func TestProbeOfNothing(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Write(10))
