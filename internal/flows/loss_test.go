@@ -154,3 +154,28 @@ func TestHostsThatNap(t *testing.T) {
 		}
 	}
 }
+
+// Little more is repeated than was lost with long packets and at 10 Gb/s, too, where the first
+// window may overfill the buffer.
+func TestRepeatedWithLoss(t *testing.T) {
+	const repeated = 1.3 // of those lost
+	for _, gbits := range []int64{1, 10} {
+		for _, ms := range []monotime.Duration{1, 10} {
+			if testing.Short() && ms != 1 {
+				t.Logf("%d Gb/s over %d ms is left out: run without -short", gbits, ms)
+				continue
+			}
+			for _, loss := range []int{1000, 10_000, 50_000} {
+				for _, kind := range []Kind{Write, Send, Read, TRP} {
+					s := Scenario{Kind: kind, Rate: gbits * 1e9, MTU: ib.MTU4096,
+						RTT: ms * monotime.Millisecond, Loss: loss}
+					r := Run(s)
+					t.Logf("%v: %d lost, %d repeated", &s, r.Lost(), r.Repeated)
+					if most := repeated * float64(r.Lost()); float64(r.Repeated) > most || r.Dead > 0 {
+						t.Errorf("%v: %d repeated, %d lost; %d dead", &s, r.Repeated, r.Lost(), r.Dead)
+					}
+				}
+			}
+		}
+	}
+}
