@@ -29,7 +29,7 @@ type Upper interface {
 // Config configures a Conn. It is immutable after New.
 type Config struct {
 	// Window bounds the datagrams that are kept beyond the last in order, and those
-	// outstanding. It is a power of two from 64 to 32,768. 0 is DefaultWindow.
+	// outstanding. It is a power of two from 64 to 131,072. 0 is DefaultWindow.
 	Window int
 	// Retries is the number of retransmission time-outs in a row that end an
 	// association. 0 is DefaultRetries.
@@ -43,13 +43,13 @@ type Config struct {
 
 // Defaults of Config, and bounds.
 //
-// The window is three times the segments of 1,024 bytes that 1 Gb/s carries in 100 ms: while one
+// The window is five times the segments of 1,024 bytes that 1 Gb/s carries in 200 ms: while one
 // lost segment is repaired, others must go on.
 const (
-	DefaultWindow  = 32768
+	DefaultWindow  = 131072
 	DefaultRetries = 8 // with back-off from the shortest time-out 2 s, from a second longer
 	minWindow      = 64
-	largestWindow  = 32768
+	largestWindow  = 131072
 )
 
 // plainWindow is the window of a peer that does not announce it: urdma has half of its NIC's
@@ -61,7 +61,7 @@ const plainWindow = 64
 var (
 	ErrState       = errors.New("trp: the association is not in a state for it")
 	ErrPrivateData = errors.New("trp: private data of more than 512 bytes")
-	ErrWindow      = errors.New("trp: the window is not a power of two from 64 to 32768")
+	ErrWindow      = errors.New("trp: the window is not a power of two from 64 to 131072")
 )
 
 func (c *Config) check() error {
@@ -111,7 +111,6 @@ type Conn struct {
 func newConn(cfg Config, active bool, peer netip.AddrPort) *Conn {
 	c := &Conn{Config: cfg, active: active, peer: peer, timer: monotime.Never}
 	c.snd.window = uint64(cfg.Window)
-	c.rcv.have = newSeqset(cfg.Window)
 	c.rcv.due = monotime.Never
 	c.alive.at = monotime.Never
 	c.refused.clear()

@@ -129,8 +129,8 @@ func (c *Conn) check(t *testing.T) {
 		case s.state == lost:
 			lostSlots++
 		}
-		if seq >= w.sackedFrom && seq < w.sackedTo && s.state != sacked {
-			t.Fatalf("segment %d is %d, sacked are [%d, %d)", seq, s.state, w.sackedFrom, w.sackedTo)
+		if w.sacked.has(seq) != (s.state == sacked) {
+			t.Fatalf("segment %d is %d, and sacked: %v", seq, s.state, w.sacked.has(seq))
 		}
 	}
 	xmit := uint64(0)

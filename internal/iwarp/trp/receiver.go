@@ -11,7 +11,7 @@ import (
 type receiver struct {
 	next uint64        // all before have come up
 	high uint64        // none from here on has
-	have seqset        // beyond next
+	have seqset        // beyond next; nil until something came there
 	tell bool          // next is to be sent, by an ACK or with a segment
 	due  monotime.Time // when next, which has arrived, comes up; monotime.Never: it has not arrived
 	// a part of the segments beyond a gap, [from, to), that is to be reported
@@ -47,6 +47,9 @@ func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
 	r.high = max(r.high, seq+1)
 	if d > 0 {
 		c.count.By[OutOfOrder]++
+		if r.have == nil {
+			r.have = newSeqset(c.Window)
+		}
 		r.have.add(seq)
 		r.touch(seq)
 		return

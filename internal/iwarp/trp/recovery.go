@@ -110,7 +110,7 @@ func (c *Conn) startTimer(now monotime.Time) {
 	c.loss.rto = now.Add(wait)
 }
 
-// probes reports whether the end of what was sent is probed.
+// probes reports whether the newest segment is probed.
 func (c *Conn) probes() bool { return c.telling && c.snd.next == c.snd.end }
 
 // detectLoss finds segments sent before one that has arrived.
@@ -197,12 +197,15 @@ func (c *Conn) retransmissionTimeout(now monotime.Time) {
 		return
 	}
 	c.count.By[Timeouts]++
-	for seq := w.una; seq < w.next; seq++ {
-		if s := w.at(seq); s.state == flying || s.state == sacked && seq == w.una {
+	if s := w.at(w.una); s.state == sacked { // the peer is slow to pass it on
+		w.sacked.remove(w.una)
+		c.lose(w.una, s)
+	}
+	for seq := w.unreported(w.una, w.next); seq < w.next; seq = w.unreported(seq+1, w.next) {
+		if s := w.at(seq); s.state == flying {
 			c.lose(seq, s)
 		}
 	}
-	w.sackedFrom, w.sackedTo = 0, 0
 	l.Expired(now, c.leastWindow(), c.leastWindow())
 	c.beginRound()
 	l.reorder = monotime.Never

@@ -52,8 +52,7 @@ type sender struct {
 	largest        int    // segment, in bytes
 	// flying slots in the order of transmission: sequence numbers plus 1, 0 for none
 	oldest, newest uint64
-	// all slots of this range are sacked, but for those acknowledged
-	sackedFrom, sackedTo uint64
+	sacked         seqset // slots in that state; nil until a SACK has come
 }
 
 // link puts a slot that is sent behind all others that are flying.
@@ -142,7 +141,7 @@ func (c *Conn) Outstanding() int { return int(c.snd.end - c.snd.una) }
 // nextSegment returns the next segment to send: lost ones first.
 func (s *sender) nextSegment() (uint64, *slot) {
 	if s.lost > 0 {
-		for seq := max(s.una, s.lostFrom); seq < s.next; seq++ {
+		for seq := max(s.una, s.lostFrom); seq < s.next; seq = s.unreported(seq+1, s.next) {
 			if s.at(seq).state == lost {
 				s.lostFrom = seq
 				return seq, s.at(seq)
@@ -243,6 +242,9 @@ func (c *Conn) ackThrough(now monotime.Time, psn wire.PSN) bool {
 	for range d {
 		s := w.at(w.una)
 		c.delivered(now, s)
+		if s.state == sacked {
+			w.sacked.remove(w.una)
+		}
 		s.release()
 		w.una++
 	}
@@ -264,26 +266,30 @@ func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
 		c.count.By[BadRange]++
 		return
 	}
+	if w.sacked == nil {
+		w.sacked = newSeqset(c.Window)
+	}
 	progress := false
-	first, end := w.una+uint64(from), w.una+uint64(to)
-	for seq := first; seq < end; seq++ {
-		if seq >= w.sackedFrom && seq < w.sackedTo {
-			seq = w.sackedTo - 1
-			continue
-		}
-		if s := w.at(seq); s.state != sacked {
-			c.delivered(now, s)
-			s.state = sacked
-			progress = true
-		}
+	end := w.una + uint64(to)
+	for seq := w.unreported(w.una+uint64(from), end); seq < end; seq = w.unreported(seq, end) {
+		s := w.at(seq)
+		c.delivered(now, s)
+		s.state = sacked
+		w.sacked.add(seq)
+		progress = true
 	}
-	if first > w.sackedTo || end < w.sackedFrom {
-		w.sackedFrom, w.sackedTo = first, end
-	}
-	w.sackedFrom, w.sackedTo = min(w.sackedFrom, first), max(w.sackedTo, end)
 	if progress {
 		c.progress(now)
 	}
+}
+
+// unreported returns the first segment from seq on that is not sacked, or limit. Reports tell of
+// the same segments again and again, so it looks at 64 at once.
+func (s *sender) unreported(seq, limit uint64) uint64 {
+	if s.sacked == nil {
+		return seq
+	}
+	return s.sacked.runEnd(seq, limit)
 }
 
 // release gives back all queued segments, as if they had been acknowledged. The FIN then names a

@@ -5,14 +5,14 @@ package trp
 import "math/bits"
 
 // seqset is a set of sequence numbers that lie within a window of 64 times its
-// length, which is a power of two.
+// length, which is a power of two. Nil is an empty set, to which nothing can be added.
 type seqset []uint64
 
 func newSeqset(window int) seqset { return make(seqset, window/64) }
 
 func (s seqset) word(seq uint64) *uint64 { return &s[seq>>6&uint64(len(s)-1)] }
 
-func (s seqset) has(seq uint64) bool { return *s.word(seq)>>(seq&63)&1 != 0 }
+func (s seqset) has(seq uint64) bool { return s != nil && *s.word(seq)>>(seq&63)&1 != 0 }
 func (s seqset) add(seq uint64)      { *s.word(seq) |= 1 << (seq & 63) }
 func (s seqset) remove(seq uint64)   { *s.word(seq) &^= 1 << (seq & 63) }
 

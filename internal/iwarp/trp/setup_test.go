@@ -107,7 +107,7 @@ func TestWindowAgreed(t *testing.T) {
 		wantEqual(t, "segments taken", n, min(c.want, maxQueued))
 		wantEqual(t, "window", s.c.snd.window, uint64(c.want))
 	}
-	for _, w := range []int{-1, 1, 32, 63, 65, 100, 65536} {
+	for _, w := range []int{-1, 1, 32, 63, 65, 100, 262144} {
 		if _, err := Dial(0, Config{Window: w}, nil, listenAddr, wire.Setup{}); !errors.Is(err, ErrWindow) {
 			t.Errorf("window %d: %v", w, err)
 		}

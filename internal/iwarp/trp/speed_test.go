@@ -77,3 +77,47 @@ func BenchmarkSegment(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSACK has a peer report again what it has of a full window, in four ranges between gaps.
+// It does so with each burst of segments that comes, while a gap is repaired.
+func BenchmarkSACK(b *testing.B) {
+	for window := 4096; window <= largestWindow; window *= 8 {
+		b.Run(fmt.Sprint(window), func(b *testing.B) {
+			c, _ := Dial(0, Config{Window: window}, silent{}, listenAddr, wire.Setup{})
+			burst := NewBurst()
+			send := func() {
+				for c.PollOutput(0, burst) {
+					burst.Reset()
+				}
+			}
+			send()
+			accept := wire.Packet{Header: wire.Header{AckPSN: wire.PSN(window), Opcode: wire.Accept}}
+			c.HandleInput(0, serverAddr, accept.Append(nil))
+			for c.loss.Bytes() < window {
+				c.loss.Acked(0, c.loss.Bytes())
+			}
+			for c.Send([]byte{1}) {
+				send()
+			}
+			if c.Outstanding() != window || c.snd.next != c.snd.end {
+				b.Fatalf("%d outstanding, %d sent", c.Outstanding(), c.snd.next)
+			}
+			var reports [4][]byte
+			for i := range reports {
+				from := wire.PSN(window / len(reports) * i)
+				r := wire.Range{Min: from + 1, Max: from + wire.PSN(window/len(reports))}
+				reports[i] = (&wire.Packet{Header: r.Header()}).Append(nil)
+			}
+			report := func() {
+				for _, r := range reports {
+					c.HandleInput(0, serverAddr, r)
+				}
+				send()
+			}
+			report()
+			for b.Loop() {
+				report()
+			}
+		})
+	}
+}
