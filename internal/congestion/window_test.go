@@ -114,6 +114,30 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 	}
 }
 
+// Flows that share a queue get more than their share of it now and then. On a path that loses
+// packets that is no product: else the windows of all are too large.
+func TestLuckIsNoProduct(t *testing.T) {
+	p := path{rtt: 10 * monotime.Millisecond, rate: 12_500_000}
+	var w Window
+	w.Start(DeliveryRate)
+	for range 30 {
+		p.turn(&w)
+	}
+	w.Lost(p.now, least)
+	for i := range 100 {
+		p.now = p.now.Add(p.rtt)
+		arrived := p.product()
+		if i%4 == 0 {
+			arrived += arrived / 4
+		}
+		w.Sample(p.now, p.rtt, arrived, true)
+		w.Acked(p.now, arrived)
+	}
+	if got := w.algorithm.product(); got > p.product() {
+		t.Errorf("a product of %d bytes where the path carries %d", got, p.product())
+	}
+}
+
 // The window follows a path whose rate falls by ten, although something is lost in each round trip.
 func TestRateFalls(t *testing.T) {
 	const packet, trips = 1000, 8

@@ -115,8 +115,8 @@ func (s *Scenario) link() *simnet.Link {
 	}
 }
 
-// Run plays a scenario.
-func Run(s Scenario) Result {
+// world returns a network with the flows of a scenario, and the link that carries their payload.
+func (s *Scenario) world() (*World, *simnet.Link) {
 	s.Fill()
 	w := NewWorld(s.Seed)
 	w.Nap = s.Nap
@@ -134,6 +134,12 @@ func Run(s Scenario) Result {
 			Depth: s.Depth, Reads: s.Reads, GoBackN: s.GoBackN, Congestion: s.Congestion,
 			Start: monotime.Time(i) * monotime.Time(137*monotime.Microsecond)})
 	}
+	return w, data
+}
+
+// Run plays a scenario.
+func Run(s Scenario) Result {
+	w, data := s.world()
 	w.Run(s.Warm)
 	before := make([]int64, s.Flows)
 	for i, f := range w.Flows {

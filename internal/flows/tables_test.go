@@ -36,7 +36,8 @@ const ms = monotime.Millisecond
 // TestTables compares some rows of each table with testdata: a change of them is one to look at.
 func TestTables(t *testing.T) {
 	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable(),
-		besideTable(), startTable(), longerTable(), standingTable(), drainedTable()} {
+		besideTable(), startTable(), longerTable(), standingTable(), drainedTable(),
+		bufferTable()} {
 		t.Run(table.name, func(t *testing.T) { table.test(t) })
 	}
 }
@@ -112,18 +113,18 @@ const rcHeaders = 12 + 4 + simnet.FrameBytes
 
 func fairnessTable() goldenTable {
 	g := goldenTable{name: "fairness", head: `Flows that share a link of 1 Gb/s with a buffer of 100 KB, path MTU 1024, 64 KiB messages. ECN:
-the link marks from 30 KB on. DCQCN: it marks, and the senders have that algorithm. After half a
-second, for half a second. Columns: the part of the link's payload rate that is used, packets
-dropped, the mean queue, Jain's index of fairness.
+the link marks from 30 KB on. DCQCN: it marks, and the senders have that algorithm. Columns:
+packets dropped in the first half of a second; then from 0.5 to 1 s, and from 1.5 to 2 s, the part
+of the link's payload rate that is used, packets dropped, the mean queue in ms, Jain's index.
 Written by: go test ./internal/flows -run TestTables/fairness -update
 
-kind      RTT  flows  ECN        used  dropped   queue ms    Jain`}
+kind      RTT  flows  ECN    start     used dropped    queue   Jain     used dropped    queue   Jain`}
 	for _, kind := range []Kind{Write, Read} {
 		for _, rtt := range []monotime.Duration{ms / 10, ms, 10 * ms} {
 			for _, n := range []int{1, 2, 8} {
 				for _, ecn := range ecnModes {
 					s := Scenario{Kind: kind, Flows: n, MTU: ib.MTU1024, Rate: 1e9, RTT: rtt,
-						Buffer: 100_000, Warm: monotime.Second / 2, Measured: monotime.Second / 2}
+						Buffer: 100_000}
 					if ecn != "-" {
 						s.MarkAt = 30_000
 					}
@@ -143,11 +144,31 @@ kind      RTT  flows  ECN        used  dropped   queue ms    Jain`}
 }
 
 func fairness(s Scenario) string {
-	r := Run(s)
-	link := float64(s.Rate) / 8 * 1024 / (1024 + rcHeaders)
-	return fmt.Sprintf(" %7.1f%% %7.2f%% %10.3f %7.3f", r.Goodput/link*100,
-		100*float64(r.Data.Dropped)/float64(r.Data.Passed+r.Data.Dropped),
-		1e3*r.Data.Queued.Seconds()/float64(r.Data.Passed), Jain(r.Each))
+	w, data := s.world()
+	const half = monotime.Second / 2
+	measure := func() string {
+		before, count := make([]int64, s.Flows), data.Count
+		for i, f := range w.Flows {
+			before[i] = f.Carried()
+		}
+		w.Run(half)
+		var each []float64
+		sum := 0.0
+		for i, f := range w.Flows {
+			each = append(each, float64(f.Carried()-before[i])/half.Seconds())
+			sum += each[i]
+		}
+		link := float64(s.Rate) / 8 * 1024 / (1024 + rcHeaders)
+		passed, dropped := data.Count.Passed-count.Passed, data.Count.Dropped-count.Dropped
+		return fmt.Sprintf(" %7.1f%% %6.2f%% %8.3f %6.3f", sum/link*100,
+			100*float64(dropped)/float64(passed+dropped),
+			1e3*(data.Count.Queued-count.Queued).Seconds()/float64(passed), Jain(each))
+	}
+	w.Run(half)
+	line := fmt.Sprintf(" %6d", data.Count.Dropped)
+	line += measure()
+	w.Run(half)
+	return line + measure()
 }
 
 func incastTable() goldenTable {
