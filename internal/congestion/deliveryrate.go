@@ -19,7 +19,8 @@ const (
 	Most     = 256 << 20
 )
 
-// believeCeiling and believeCeilingTrips bound the window after a loss: the longer counts.
+// believeCeiling and believeCeilingTrips bound the window after a loss: the longer counts. With 16
+// round trips alone two WRITEs at 10 ms dropped 8.3 %.
 const (
 	believeCeiling      = monotime.Second
 	believeCeilingTrips = 16
@@ -32,7 +33,8 @@ const probe = 64 << 10
 // The window grows by leastStep bytes in the round trip after a loss or a mark. It grows by a 16th
 // of itself at most, or at stepRate bytes a second. So all flows that share a queue grow alike at
 // first, and their shares even out. Where the round trips of a short path show no queue, losses are
-// by chance: growth goes on by chanceStep at least.
+// by chance: growth goes on by chanceStep at least. With 1.4 KB, and less than the product after a
+// loss, a flow had 149 MB/s at 10 Gb/s and 1 % instead of 1,010.
 const (
 	leastStep  = 1024
 	stepRate   = 1_600_000
@@ -55,7 +57,8 @@ const (
 	queueShare = 8
 )
 
-// partsOfTrip is the number of parts of a round trip.
+// partsOfTrip is the number of parts of a round trip. The end of slow start fills the path for a
+// part of one only: over a whole one the product was half of the path's.
 const partsOfTrip = 8
 
 // memory is after how many round trips a product is forgotten that was not seen again.
