@@ -149,9 +149,9 @@ func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undi
 	d.pace(w)
 }
 
-// leastRises is how many round trips in a row are to carry more than all before, each by a part of
-// risePart, until the window grows fast. With three a WRITE that creeps up to the product overfills
-// a buffer of 100 KB.
+// The window grows fast after leastRises round trips in a row that carried more than all before,
+// each by 1/risePart of it. With three a WRITE that creeps up to the product overfills a buffer of
+// 100 KB.
 //
 // Source: internal/flows/testdata/start.txt (rows with jitter) and fairness.txt (WRITE at 10 ms).
 const (

@@ -225,8 +225,8 @@ func named(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestPageNamesTheConstants holds that the page names each constant of time or number of the
-// packages that the policy spans, but for those that are no policy.
+// The page names each constant of time or number of the packages that the policy spans. Those that
+// are no policy are excepted.
 func TestPageNamesTheConstants(t *testing.T) {
 	all := named(t)
 	excepted := map[[2]string]bool{} // by directory and name: whether it is there
