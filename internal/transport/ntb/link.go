@@ -29,7 +29,7 @@ type peerLink struct {
 	pending  bool             // the link has not taken all
 	armed    monotime.Time    // when the timer heap will wake us, at the latest
 	graceEnd monotime.Time    // of a link that is lost: see lossGrace
-	upBy     monotime.Time    // of a hub: see upTimeout
+	down     downtime         // of a hub
 	queued   bool             // in Device.news
 	over     bool             // of a hub: lost for good
 
@@ -168,7 +168,7 @@ func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 // attach gives the node a link that was opened.
 func (x *peerLink) attach(now monotime.Time, link backend.Link) {
 	l := x.dev
-	x.link, x.upBy = link, now.Add(upTimeout)
+	x.link, x.down = link, downtime{now.Add(upTimeout)}
 	for _, fd := range link.FDs() {
 		if err := l.eng.Poller().AddDescriptor(fd, 0); err != nil {
 			l.eng.CountReadError()
@@ -218,14 +218,26 @@ func (x *peerLink) handleLoss(now monotime.Time) {
 // is stopped, or does not understand us.
 const upTimeout = 5 * monotime.Second
 
+// downtime notes when a link that is not up is to be given up.
+type downtime struct{ until monotime.Time }
+
+// over reports whether a link has not been up for upTimeout. The time begins when a look finds it
+// not up, and not at the last look before. A process that was stopped finds that its peer has ended
+// the session, and the two bring the link up again.
+func (d *downtime) over(now monotime.Time, up bool) bool {
+	switch {
+	case up:
+		d.until = monotime.Never
+	case d.until == monotime.Never:
+		d.until = now.Add(upTimeout)
+	}
+	return !now.Before(d.until)
+}
+
 // giveUp gives up a link of a hub that does not come up, so that the work posted for its peer is
 // flushed. The next use opens another link. It is called with each heartbeat.
 func (x *peerLink) giveUp(now monotime.Time) {
-	switch {
-	case x.link == nil || !x.dev.Shared():
-	case x.node.Up():
-		x.upBy = now.Add(upTimeout)
-	case !now.Before(x.upBy):
+	if x.link != nil && x.dev.Shared() && x.down.over(now, x.node.Up()) {
 		x.lose(now, backend.ErrLost)
 	}
 }
