@@ -9,8 +9,8 @@ import (
 )
 
 // A link is given up that has not been up for upTimeout. (A process that was stopped for longer
-// found its link not up, as its peer had begun anew. It gave the link up at once if it saw that
-// before its heartbeat was due, and both ends flushed connections that they had just made.)
+// found its link not up, as its peer had begun anew. If it saw that before its heartbeat was due,
+// it gave the link up at once. Both ends then flushed connections that they had just made.)
 func TestDowntimeBeginsWhenItIsSeen(t *testing.T) {
 	now := monotime.Time(0).Add(monotime.Second)
 	d := downtime{now.Add(upTimeout)}
