@@ -455,7 +455,7 @@ func TestAssociationEarlySegments(t *testing.T) {
 	}
 	a.postRecv(1, a.sge(0, 2))
 	a.pump()
-	a.wantOut([]string{"00000000 00008000 1000 0000 0003 0007"})
+	a.wantOut([]string{"00000000 00020000 1000 0000 0003 0007"})
 	a.out = nil
 	b := &peer{at: serverAt}
 	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0005 0006")) // IRD 5, ORD 6
