@@ -3,6 +3,7 @@
 package rdmacm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -66,7 +67,12 @@ func (m *manager) releaseAll() {
 
 func (b *ibManager) releaseAll() {
 	b.m.mu.Lock()
-	conns := slices.Sorted(maps.Keys(b.conns))
+	all := slices.SortedFunc(maps.Values(b.conns),
+		func(x, y *ibConnector) int { return cmp.Compare(x.conn, y.conn) })
+	conns := make([]ibcm.ConnID, len(all))
+	for i, c := range all {
+		conns[i] = c.conn
+	}
 	b.m.mu.Unlock()
 	for some := range slices.Chunk(conns, leaveBatch) {
 		_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {

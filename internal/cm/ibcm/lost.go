@@ -3,9 +3,6 @@
 package ibcm
 
 import (
-	"maps"
-	"slices"
-
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 )
@@ -25,8 +22,7 @@ type Lost struct {
 // Beyond the specification: over InfiniBand nobody learns of such a loss but by
 // time-outs.
 func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
-	for _, id := range slices.Sorted(maps.Keys(a.conns)) { // in the order they were made
-		c := a.conns[id]
+	for _, c := range a.inOrder() {
 		if onlyWaiting.Has(c.state) {
 			continue
 		}

@@ -3,6 +3,7 @@
 package ibcm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -151,7 +152,13 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 
 // Close destroys every connection, in the order they were made. Its messages are in PollOutput.
 func (a *Agent) Close(now monotime.Time) {
-	for _, id := range slices.Sorted(maps.Keys(a.conns)) {
-		a.Destroy(now, id)
+	for _, c := range a.inOrder() {
+		a.Destroy(now, c.id)
 	}
+}
+
+// inOrder returns every connection, in the order they were made.
+func (a *Agent) inOrder() []*conn {
+	return slices.SortedFunc(maps.Values(a.conns),
+		func(x, y *conn) int { return cmp.Compare(x.id, y.id) })
 }

@@ -219,5 +219,5 @@ func awaitAll(e *endpoint, operations ...ib.WCOpcode) {
 	}
 }
 
-// connectMany is connectTo with a time-out of 8.6 s, for a machine with a thousand processes.
-func connectMany(e *endpoint, r remote) { connectAt(e, r.QPN, r.Addr, 21, 7) }
+// connectMany is connectTo with time-outs for a machine with a thousand processes.
+func connectMany(e *endpoint, r remote) { connectAt(e, r.QPN, r.Addr, 18, 7) }
