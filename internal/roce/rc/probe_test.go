@@ -41,6 +41,28 @@ func TestProbeOfPacketsThatFitNoBurst(t *testing.T) {
 	s.WantWC("the WRITE", 3, ib.WCSuccess)
 }
 
+// A flight of several bursts is probed as one of a single burst is: as soon after its last packet,
+// which alone asks for an acknowledgement.
+func TestProbeBehindSeveralBursts(t *testing.T) {
+	const trip = 2 * monotime.Millisecond
+	s := script.New(t, newWideRC)
+	for i := range ib.PSN(30) { // until the variation is small
+		s.Post(script.Write(10))
+		s.WantDrain("sent", 1)
+		s.Advance(trip)
+		p := script.Ack(psn+i, ib.MSN(1+i))
+		p.Selective = true
+		s.Recv(p)
+		s.WantWC("one", uint64(1+i), ib.WCSuccess)
+	}
+	s.Post(script.Send(10), script.Write(1024)) // a burst takes no longer packet behind a shorter one
+	s.WantDrain("sent", 2)
+	s.Advance(2 * trip)
+	s.WantPacket("the newest", wire.RCRDMAWriteOnly, psn+31)
+	s.WantQuiet("one")
+	s.WantCount("probes", roce.TailProbe, 1)
+}
+
 // A first answer after many losses makes the path look longer than all local ACK time-outs. Each of
 // them repeats something, whatever is outstanding, so that a single loss does not end the queue
 // pair.

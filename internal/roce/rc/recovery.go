@@ -225,6 +225,14 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(l.probeAt, l.ackDeadline)
 }
 
+// probeSooner brings the probe forward: the queue has ended, and an earlier burst set the timer for
+// the time-out.
+func (q *QP) probeSooner(now monotime.Time) {
+	l := &q.req.loss
+	l.probeAt = min(l.probeAt, now.Add(q.probeWait()))
+	q.req.timer = min(l.probeAt, l.ackDeadline)
+}
+
 // probeWait returns how long to wait for an acknowledgement before a packet is sent again. Any
 // packet to a foreign responder is treated as the newest: such a responder sends one NAK for a gap,
 // and is silent if the NAK or the repeated packet is lost.

@@ -161,6 +161,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	if r.board.lost > 0 {
 		q.repeatLost(now, b)
 	}
+	upto := r.max
 	for first := r.next; !b.Full(); first = r.next {
 		w, ok := q.nextWQE(now)
 		if !ok {
@@ -183,8 +184,12 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	}
 	// Packets sent now do not put off the time-out of earlier ones. After an RNR NAK has stopped
 	// the timer there may be nothing to send: by a SACK the rest has arrived.
-	if r.una != r.max && r.timer == monotime.Never {
+	switch {
+	case r.una == r.max:
+	case r.timer == monotime.Never:
 		q.armTimer(now)
+	case r.max != upto && r.cur == q.SQ.Tail() && r.loss.Long():
+		q.probeSooner(now)
 	}
 }
 
