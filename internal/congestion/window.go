@@ -93,10 +93,14 @@ type Window struct {
 }
 
 // Initial is the window of an unknown path, in bytes: that of many hosts at once fits a switch.
+// Source: RFC 6928, section 2 (10 segments, 14,600 bytes).
 const Initial = 16 << 10
 
 // InitialWide is the first window within a host. It is that of a path, too, once its round trip is
 // known to be longer than the queue of a switch: maxQueue.
+//
+// Source: internal/flows/testdata/start.txt. With Initial instead, flows take 8 round trips instead
+// of 6 to fill 1 Gb/s at 10 ms, and at 100 ms TRP takes 11. The goal is 10.
 const InitialWide = 128 << 10
 
 // burstTime lets a sender be ahead of the pace: 62 KB at 1 Gb/s, which is one segmented send. On a

@@ -20,10 +20,10 @@ import (
 const root = "../../../"
 
 // spanned are the directories and files whose constants of time and number the page names: those
-// that poll, wait, take turns or share. The protocols' machines and the objects of verbs are not
-// among them.
+// that poll, wait, take turns or share, and congestion control. The protocols' machines and the
+// objects of verbs are not among them.
 var spanned = []string{
-	"internal/engine/*.go",
+	"internal/engine/*.go", "internal/congestion/*.go",
 	"internal/sys/cputime/*.go", "internal/sys/futex/*.go", "internal/sys/portshare/*.go",
 	"internal/sys/shmring/*.go", "internal/sys/tcp/*.go", "internal/sys/udp/*.go",
 	"internal/transport/*/*.go", "internal/ntb/backend/*.go",
