@@ -24,3 +24,8 @@ func TestChannelFlag(t *testing.T) {
 func TestBlockedThreadReadsOnItsOwn(t *testing.T) {
 	runProgram(t, compile(t, "event_waits", "-iquote", "../libibverbs", "-iquote", "../include"))
 }
+
+// TestCallsIntoGo counts the calls of two processes that exchange messages by rings.
+func TestCallsIntoGo(t *testing.T) {
+	runProgram(t, compile(t, "go_calls", "-iquote", "../libibverbs", "-iquote", "../include"))
+}
