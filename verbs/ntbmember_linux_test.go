@@ -177,8 +177,14 @@ type member struct {
 
 func startMember(t *testing.T, links string) *member {
 	t.Helper()
+	return startMemberOf(t, "ntb0", links)
+}
+
+// startMemberOf starts a process that opens this device.
+func startMemberOf(t *testing.T, device, links string) *member {
+	t.Helper()
 	m := &member{t: t, cmd: exec.Command(os.Args[0])}
-	m.cmd.Env = append(os.Environ(), memberEnv+"=ntb0", "VERBENA_NTB="+links)
+	m.cmd.Env = append(os.Environ(), memberEnv+"="+device, "VERBENA_NTB="+links)
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, out := childproc.Start(t, m.cmd)
 	m.in, m.out = in, bufio.NewReader(out)
@@ -307,6 +313,36 @@ func TestNTBManyProcesses(t *testing.T) {
 			rest = append(rest, p)
 		}
 		pairs = rest
+	}
+	crowd(t, all, c)
+}
+
+// crowd starts processes until each kind of device has many: together more than the 63 that all
+// kinds shared once. Each process has a slot of its own, and a connection to the last of its kind.
+func crowd(t *testing.T, ntb []*member, links string) {
+	each := 34
+	if testing.Short() || raceEnabled {
+		each = 6
+		t.Logf("%d processes of 34 of each kind, as -short or the race detector wants it", each)
+	}
+	slots := map[uint32]bool{}
+	ntb, roce := ntb[:len(ntb):len(ntb)], []*member{}
+	for len(ntb) < each {
+		ntb = append(ntb, startMember(t, links))
+	}
+	for range each {
+		roce = append(roce, startMemberOf(t, "roce_lo", links))
+	}
+	for _, kind := range [][]*member{ntb, roce} {
+		last := kind[each-1]
+		for _, m := range kind[:each-1] {
+			connectMembers(m, last).exchange()
+			slots[m.qpns[0]>>14] = true
+		}
+		slots[last.qpns[0]>>14] = true
+	}
+	if len(slots) != 2*each {
+		t.Errorf("%d processes have %d slots", 2*each, len(slots))
 	}
 }
 
