@@ -14,18 +14,16 @@
 
 /*
  * The number of empty polls in a row between two that read the network, where the board shows
- * packets that come through memory. Such a poll stands for BOARD_POLLS: sockets and timers are
- * looked at as often as before in time, not in polls. Elsewhere each poll reads. A thread that
- * shares its core polls once in its turn, and a poll that does not read costs it a turn.
+ * packets that come through memory. Elsewhere each poll reads. A thread that shares its core polls
+ * once in its turn, and a poll that does not read costs it a turn.
  */
 #define BOARD_EVERY 128
-#define BOARD_POLLS 16
 
 /*
- * The number that a poll counts for if other threads had the core before it. Sockets and timers are
- * looked at as often as before in time, not in polls.
+ * The number of polls that such a poll stands for, and one before which other threads had the core:
+ * sockets and timers are looked at as often as before in time, not in polls.
  */
-#define YIELD_POLLS 16
+#define LATE_POLLS 16
 
 /* A thread polls if it finds nothing so often in a row; one that is about to sleep stops before. */
 #define POLLER_POLLS 16
@@ -143,7 +141,7 @@ static unsigned due(struct vb_board *board, unsigned empty)
 			      memory_order_relaxed);
 	if (board_shows(board))
 		return 1;
-	return empty % BOARD_EVERY ? 0 : BOARD_POLLS;
+	return empty % BOARD_EVERY ? 0 : LATE_POLLS;
 }
 
 int vb_cq_idle(struct vb_cq *cq, int most)
@@ -165,8 +163,8 @@ int vb_cq_idle(struct vb_cq *cq, int most)
 	polls = due(cq->board, empty);
 	switch (vb_giveway_next(&giveway, empty, !suffices(cq->board))) {
 	case VB_YIELD:
-		if (vb_yield(&giveway, senders(cq->board)) >= VB_TAKEN_NS && polls < YIELD_POLLS)
-			polls = YIELD_POLLS;
+		if (vb_yield(&giveway, senders(cq->board)) >= VB_TAKEN_NS && polls < LATE_POLLS)
+			polls = LATE_POLLS;
 		break;
 	case VB_SLEEP:
 		vb_channel_polled();
