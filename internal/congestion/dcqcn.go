@@ -82,6 +82,9 @@ func (d *dcqcn) marked(w *Window, now monotime.Time, _ int) {
 	if !d.limited {
 		d.limited, d.rate = true, d.fastest(w)
 	}
+	if d.loose(w) { // so it was not the rate that data went out at
+		d.rate = min(d.rate, d.fastest(w))
+	}
 	d.target = d.rate
 	d.rate = max(d.rate*(1-min(d.alpha/2, dcqcnMostDecrease)), dcqcnLeast)
 	d.alpha += float64((1 - d.alpha) * dcqcnGain)
@@ -120,8 +123,8 @@ func (d *dcqcn) raise(w *Window, now monotime.Time, n int) {
 		d.counters++
 		d.increase()
 	}
-	if w.RTT.Smoothed > 0 && d.rate > float64(w.bytes)/w.RTT.Smoothed.Seconds() {
-		d.limited = false // the window is the tighter bound
+	if !w.marked && d.loose(w) {
+		d.limited = false // but a network that still marks is to cut this rate further
 	}
 }
 
@@ -143,7 +146,12 @@ func (d *dcqcn) limit(w *Window) {
 	if d.limited {
 		w.bytes = min(w.bytes, max(Ordinary, int(2*d.rate*w.RTT.Smoothed.Seconds())))
 	}
-	if d.limited && (w.paceTime == 0 || d.rate < w.Rate()) {
+	if d.limited && !d.loose(w) && (w.paceTime == 0 || d.rate < w.Rate()) {
 		w.paceBytes, w.paceTime = int(d.rate), monotime.Duration(1e9)
 	}
+}
+
+// loose reports whether the window is a tighter bound than the rate.
+func (d *dcqcn) loose(w *Window) bool {
+	return w.RTT.Smoothed > 0 && d.rate > float64(w.bytes)/w.RTT.Smoothed.Seconds()
 }

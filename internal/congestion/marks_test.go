@@ -168,3 +168,31 @@ func TestQueueThatIsNotMarked(t *testing.T) {
 		t.Errorf("%d bytes long after the loss, the product is %d", n, product)
 	}
 }
+
+// Marks slow a sender down whose window is a tighter bound than its rate, too: the next one cuts
+// the rate that the last one left, and not the fastest delivery again.
+func TestMarksSlowAFlowThatItsWindowBounds(t *testing.T) {
+	const rtt, window = 2 * monotime.Millisecond, 100 << 10
+	p := path{rtt: rtt, rate: 125_000_000}
+	var w Window
+	w.Start(DCQCN)
+	for range 40 {
+		p.turn(&w)
+	}
+	d := w.algorithm.(*dcqcn)
+	d.threshold, d.alpha = window, 0.04 // as losses and marks of a long time leave them
+	for i := range 100 {
+		took := rtt * 13 / 10 // a queue
+		if i%8 == 0 {
+			took = rtt * 11 / 10
+		}
+		w.bytes = window
+		p.now = p.now.Add(took)
+		w.Sample(p.now, took, window, true)
+		w.Acked(p.now, window)
+		w.Marked(p.now, least)
+	}
+	if n := w.Rate() * w.RTT.Smoothed.Seconds(); n > window*9/10 {
+		t.Errorf("%.0f bytes a round trip after 100 marks, with a window of %d", n, window)
+	}
+}
