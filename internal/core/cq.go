@@ -155,6 +155,7 @@ func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
 		return n, nil
 	}
 	lane.Flush()
+	lane.GiveWay()
 	return 0, q.sound()
 }
 

@@ -45,6 +45,7 @@ type Lane struct {
 	alone   atomic.Uint32 // answers that a socket takes from one queue pair at a time
 	hears   atomic.Bool   // a Conn of it has ever noted messages: see Conn.Heard
 	read    atomic.Int64  // when a thread last ended a read of sockets that found messages
+	way     giveWay
 
 	_ [64]byte
 }

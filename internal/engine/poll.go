@@ -34,6 +34,7 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	every := l.socketPolls()
 	if len(rings) == 0 || passed(n, polls, every) || messages == 0 && !e.quiet.Load() {
 		k := l.readInputs()
+		l.way.vain.Add(1)
 		if len(rings) > 0 { // else each poll is a look
 			l.looks.Add(1)
 			l.noteLook(k > 0)
@@ -42,6 +43,9 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 		if k > 0 && l.hears.Load() { // else nobody asks for the time, which takes 25 ns
 			l.readEnded(monotime.Now())
 		}
+	}
+	if messages > 0 {
+		l.way.vain.Store(0)
 	}
 	l.sendAnswers()
 	if passed(n, polls, policy.TimerPolls) {
