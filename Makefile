@@ -83,7 +83,7 @@ xdp: ## the tests of RoCE and TRP over AF_XDP, on a veth pair; says which are no
 CAPI_NEEDS = clang libclang-rt-dev valgrind
 
 capi: needs-capi cabi ## the libraries' tests, from C
-	path=$$(scripts/unpacked prometheus-node-exporter) && PATH="$$PATH:$$path" CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
+	path=$$(scripts/unpacked prometheus-node-exporter) && PATH="$$PATH:$$path" CGO_ENABLED=1 $(GO) test -tags cabi -timeout 20m ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers perftest qperf \
   rdma-core iproute2 busybox util-linux tcpdump tshark iperf3 qemu-system-x86
@@ -92,7 +92,7 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 t
 	@scripts/need $(INTEROP_NEEDS)
 	@interop/kernel/build debian
 	@interop/kernel/build uml
-	$(GO) test -tags interop -count=1 -p 1 -timeout 15m -v ./interop/...
+	$(GO) test -tags interop -count=1 -p 1 -timeout 25m -v ./interop/...
 
 APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils infiniband-diags rdmacm-utils librdmacm1 perftest qperf \
   fio libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
