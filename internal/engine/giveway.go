@@ -13,8 +13,8 @@ import (
 // the one with the answer may wait for this core. Those of C programs do so themselves, see
 // cabi/include/giveway.h.
 type giveWay struct {
-	vain  atomic.Int32 // looks at sockets since something came, or since the last yield was due
-	until atomic.Int64 // no yield before
+	vain  atomic.Uint32 // looks at sockets since something came, or since the last yield was due
+	until atomic.Int64  // no yield before
 }
 
 // A thread yields after yieldLooks looks at sockets that found nothing: some 60 µs where there are

@@ -44,7 +44,7 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 			l.readEnded(monotime.Now())
 		}
 	}
-	if messages > 0 {
+	if messages > 0 && l.way.vain.Load() != 0 {
 		l.way.vain.Store(0)
 	}
 	l.sendAnswers()

@@ -76,7 +76,8 @@ func TestGoodputGoingBackN(t *testing.T) {
 		{Read, ib.MTU1024, jitter, 0.20}, {Read, ib.MTU4096, jitter, 0.50},
 	} {
 		if testing.Short() && (c.mtu != ib.MTU4096 || c.jitter > 0) {
-			continue // the emulated processor of `make bigendian` is slow
+			t.Logf("%v, MTU %v, jitter %v is left out: run without -short", c.kind, c.mtu, c.jitter)
+			continue
 		}
 		s := Scenario{Kind: c.kind, Rate: 1e9, MTU: c.mtu, RTT: ms, Jitter: c.jitter, Loss: 10_000,
 			GoBackN: true, Measured: monotime.Second}
@@ -110,7 +111,8 @@ func TestGoodputWithJitter(t *testing.T) {
 	for _, kind := range []Kind{Write, Send, Read, TRP} {
 		for _, jitter := range []monotime.Duration{ms / 10, ms / 4} {
 			if testing.Short() && jitter > ms/10 {
-				continue // the emulated processor of `make bigendian` is slow
+				t.Logf("%v, jitter %v is left out: run without -short", kind, jitter)
+				continue
 			}
 			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Jitter: jitter}
 			r := Run(s)
@@ -147,7 +149,8 @@ func TestHostsThatNap(t *testing.T) {
 	for _, kind := range []Kind{Write, Send, Read} {
 		for _, nap := range []monotime.Duration{ms / 3, ms, 5 * ms} {
 			if testing.Short() && nap != ms {
-				continue // the emulated processor of `make bigendian` is slow
+				t.Logf("%v, naps of %v are left out: run without -short", kind, nap)
+				continue
 			}
 			s := Scenario{Kind: kind, Rate: 1e8, MTU: ib.MTU1024, RTT: ms / 10, Nap: nap,
 				Loss: 50_000, Measured: 2 * monotime.Second}
