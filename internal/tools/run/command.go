@@ -66,7 +66,8 @@ It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
 VERBENA_PCAP_RING, VERBENA_PCAP_CALLS, VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG,
 VERBENA_LOG. VALGRIND_OPTS and TSAN_OPTIONS get an option each, so that these tools see
-the program's errors and none of the libraries'.`,
+the program's errors and none of the libraries'. On a processor without the instruction
+RDTSCP, GODEBUG gets cpu.rdtscp=off, without which valgrind ends the program.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --device iwarp rping -s -a 127.0.0.1

@@ -4,6 +4,7 @@ package run
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,21 @@ func TestOptionsOfToolsStay(t *testing.T) {
 	} {
 		if got := after.get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Go's runtime is told of a missing RDTSCP, once and before what the user says of GODEBUG.
+func TestWithoutRDTSCP(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("RDTSCP is an instruction of amd64")
+	}
+	const lacks, has = "processor\t: 0\nflags\t\t: fpu tsc lm\n", "processor\t: 0\nflags\t\t: fpu rdtscp lm\n"
+	before := environment{"GODEBUG=gctrace=1"}
+	for cpuinfo, want := range map[string]string{lacks: "cpu.rdtscp=off,gctrace=1", has: "gctrace=1", "": "gctrace=1"} {
+		after := slices.Clone(before).withoutRDTSCP(cpuinfo).withoutRDTSCP(cpuinfo)
+		if got := after.get("GODEBUG"); got != want {
+			t.Errorf("with /proc/cpuinfo %q GODEBUG is %q, want %q", cpuinfo, got, want)
 		}
 	}
 }

@@ -54,6 +54,9 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
+	if cpuinfo, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		env = environment(env).withoutRDTSCP(string(cpuinfo))
+	}
 	if os.Getpid() == 1 {
 		var status int
 		if status, err = supervise(path, args, env); err == nil {
