@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/engine"
+	"verbena/internal/queue"
 )
 
 // TestLastEventOfAClosedChannel takes an event that was left when the channel closed. Goroutines
@@ -54,6 +56,44 @@ func TestTakenEventMakesNoGoroutineDue(t *testing.T) {
 	}
 	if c.endTurn(); e.Probe().Due() != 0 {
 		t.Errorf("%d goroutines are due at last", e.Probe().Due())
+	}
+}
+
+// A goroutine whose polls find nothing lets others run on its core. A thread of another process may
+// have the core for long, and there are no yields for a time then.
+func TestPollGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c := &Context{eng: e}
+	q := &CQ{ctx: c, ring: queue.NewCQ(1)}
+	q.lane.Store(e.NewLane())
+	var turns atomic.Int32
+	var over atomic.Bool
+	defer over.Store(true)
+	go func() {
+		for !over.Load() {
+			turns.Add(1)
+			runtime.Gosched()
+		}
+	}()
+	const soon, enough = 256, 20 // polls before a turn of the other goroutine; such turns
+	wc := make([]ib.WC, 1)
+	for early, late := 0, 0; early < enough; {
+		polls := 0
+		for before := turns.Load(); turns.Load() == before; polls++ {
+			if n, err := q.Poll(wc); n != 0 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if polls < soon {
+			early++
+		} else if late++; late == 10*enough { // Go's own preemption, each 10 ms
+			t.Fatalf("%d turns within %d polls, and %d after more", early, soon, late)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package flows
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	"verbena/ib"
@@ -52,7 +53,7 @@ type Scenario struct {
 
 	Congestion congestion.Algorithm
 
-	Nap monotime.Duration // of hosts: see World
+	Naps func(*rand.Rand) monotime.Duration // of hosts: see World
 
 	GoBackN bool // responders go back N, as foreign ones do: they keep no request after a gap
 
@@ -119,7 +120,7 @@ func (s *Scenario) link() *simnet.Link {
 func (s *Scenario) world() (*World, *simnet.Link) {
 	s.Fill()
 	w := NewWorld(s.Seed)
-	w.Nap = s.Nap
+	w.Naps = s.Naps
 	there, back := s.link(), s.link()
 	data := there
 	if s.Kind == Read {

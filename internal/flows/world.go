@@ -4,6 +4,7 @@ package flows
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	"verbena/ib"
@@ -20,9 +21,9 @@ type World struct {
 	Net   *simnet.Net
 	Flows []*Flow
 
-	// Nap is for how long a host sleeps when a datagram has come, as a process may that gets no
-	// processor. 0 is that it never sleeps.
-	Nap monotime.Duration
+	// Naps draws for how long a host sleeps when a datagram has come, as a process may that gets no
+	// processor. nil is that it never sleeps.
+	Naps func(*rand.Rand) monotime.Duration
 
 	reading  bool     // a host reads what came during its nap
 	pending  []func() // pumps that wait until it has
@@ -206,13 +207,13 @@ func (w *World) host(addr netip.Addr) *host {
 
 // arrive takes a datagram, now or at the end of a nap.
 func (h *host) arrive(w *World, d *simnet.Datagram) {
-	if w.Nap == 0 {
+	if w.Naps == nil {
 		h.ports[d.DstPort](d)
 		return
 	}
 	h.arrived = append(h.arrived, *d)
 	if len(h.arrived) == 1 {
-		w.Net.At(w.Net.Now().Add(w.Nap), func() { h.wake(w) })
+		w.Net.At(w.Net.Now().Add(w.Naps(w.Net.Rand)), func() { h.wake(w) })
 	}
 }
 

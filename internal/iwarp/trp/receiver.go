@@ -92,11 +92,12 @@ func (r *receiver) touch(seq uint64) {
 }
 
 // maxRanges bounds the SACKs for the segments that arrived between two bursts. Older ranges stay
-// unreported until something arrives in them, or the gaps before them close.
-const maxRanges = 4
+// unreported until something arrives in them or behind them, or the gaps before them close.
+const maxRanges = 32
 
-// sendRanges puts SACKs into a burst, the newest range first. A SACK says that the segment that an
-// ACK names is missing, so none is sent while that one only waits.
+// sendRanges puts SACKs into a burst, the oldest range first: the peer takes segments before those
+// of a SACK for lost. The range before goes with them, as its last SACK may have been lost. A SACK
+// says that the segment that an ACK names is missing, so none is sent while that one only waits.
 func (c *Conn) sendRanges(b *Burst) {
 	r := &c.rcv
 	if r.due != monotime.Never {
@@ -104,21 +105,22 @@ func (c *Conn) sendRanges(b *Burst) {
 	}
 	from, to := max(r.from, r.next+1), r.to
 	r.from, r.to = 0, 0
-	for range maxRanges {
-		if to <= from {
-			return
-		}
-		last, ok := r.have.lastBefore(to, from)
+	var ranges [maxRanges]wire.Range
+	n := 0
+	for above := to; n < maxRanges && r.next+1 < to && from < above; n++ {
+		above = to
+		last, ok := r.have.lastBefore(to, r.next+1)
 		if !ok {
-			return
+			break
 		}
-		first := r.have.runStart(last, r.next+1)
+		to = r.have.runStart(last, r.next+1)
 		end := r.have.runEnd(last, r.high)
-		h := wire.Range{Min: wire.PSN(first), Max: wire.PSN(end)}.Header()
-		if !b.control(c.peer, &wire.Packet{Header: h}) {
+		ranges[n] = wire.Range{Min: wire.PSN(to), Max: wire.PSN(end)}
+	}
+	for n--; n >= 0; n-- {
+		if !b.control(c.peer, &wire.Packet{Header: ranges[n].Header()}) {
 			return
 		}
-		to = first
 	}
 }
 

@@ -26,6 +26,7 @@ type recovery struct {
 	sampleArrived int
 	rto           monotime.Time // when all that is not reported goes again
 	reorder       monotime.Time // when overtaken segments count as lost
+	reorders      int           // rounds with losses until three overtakers tell a loss again
 	probing       bool          // the next segment goes beyond the window
 	paced         monotime.Time // when the pace lets the next segment go, if one waits for it
 }
@@ -33,13 +34,15 @@ type recovery struct {
 // smallWindow is the least that losses leave of the window, in bytes.
 const smallWindow = 8 << 10
 
-// A segment is lost when one sent this many transmissions later has arrived. It is also lost when
-// any sent later has arrived, and a round trip and a while have passed. The while is an eighth of
-// the round trip, its variance or minReorder. Source: RFC 8985, section 6.2, and RFC 9002, section
-// 6.1.
+// A segment is lost when one sent this many transmissions later has arrived, unless in one of the
+// last reorderRounds with losses a segment was reported after it was taken for lost. It is also
+// lost when any sent later has arrived, and a round trip and a while have passed. The while is an
+// eighth of the round trip, its variance or minReorder. Source: RFC 8985, section 6.2, and RFC
+// 9002, section 6.1.
 const (
-	lostAfter  = 3
-	minReorder = 100 * monotime.Microsecond
+	lostAfter     = 3
+	minReorder    = 100 * monotime.Microsecond
+	reorderRounds = 16 // RACK.reo_wnd_persist
 )
 
 func (l *recovery) start() {
@@ -61,8 +64,10 @@ func (c *Conn) delivered(now monotime.Time, s *slot) {
 	case flying:
 		c.snd.unlink(s)
 		c.snd.flyingBytes -= s.bytes
-	case lost:
+	case lost: // it was only late
 		c.snd.lost--
+		l.roundLost = max(l.roundLost-s.bytes, 0)
+		l.reorders = reorderRounds
 	}
 	l.roundDelivered += s.bytes
 	l.arrived += s.bytes
@@ -124,7 +129,7 @@ func (c *Conn) detectLoss(now monotime.Time) {
 		if s.xmit >= latest {
 			return
 		}
-		if s.xmit+lostAfter > l.newest {
+		if s.xmit+lostAfter > l.newest || l.reorders > 0 {
 			if l.RTT.Smoothed == 0 { // the path may be longer than the time-outs so far
 				return
 			}
@@ -157,7 +162,14 @@ func (c *Conn) lose(seq uint64, s *slot) {
 // endRound adapts the window to the losses of the round.
 func (c *Conn) endRound(now monotime.Time) {
 	l := &c.loss
-	l.RoundEnds(now, l.roundLost, l.roundLost+l.roundDelivered, c.snd.largest, c.leastWindow())
+	all := l.roundLost + l.roundDelivered
+	if l.roundLost > 0 {
+		l.reorders = max(l.reorders-1, 0)
+	}
+	if l.Starts() {
+		all = max(all, congestion.StartPackets*c.snd.largest)
+	}
+	l.RoundEnds(now, l.roundLost, all, c.snd.largest, c.leastWindow())
 	c.beginRound()
 }
 
@@ -169,16 +181,15 @@ func (c *Conn) beginRound() {
 func (c *Conn) leastWindow() int { return max(smallWindow, 2*c.snd.largest) }
 
 // mayProbe reports whether the newest segment goes again before all do: its report shows which are
-// missing. While no round trip is known the path may be longer than the time-outs, so it goes again
-// each time. But urdma reports no segment twice.
+// missing, and none are if the peer was only late. While no round trip is known the path may be
+// longer than the time-outs, so it goes again each time. But urdma reports no segment twice.
 func (c *Conn) mayProbe() bool {
 	w, rtt := &c.snd, &c.loss.RTT
-	return c.telling && w.at(w.next-1).state == flying &&
-		(rtt.Smoothed == 0 || rtt.Backoffs() == 0 && c.probes())
+	return c.telling && w.at(w.next-1).state == flying && (rtt.Smoothed == 0 || rtt.Backoffs() == 0)
 }
 
-// retransmissionTimeout sends all segments again that were not reported to have arrived, and the
-// oldest in any case. Where nothing is queued the newest segment goes again first.
+// retransmissionTimeout sends the newest segment again. At the second time-out in a row it sends
+// all that were not reported to have arrived, and the oldest in any case.
 //
 // Source: RFC 6298, section 5, and RFC 8985, section 7 (tail loss probe).
 func (c *Conn) retransmissionTimeout(now monotime.Time) {

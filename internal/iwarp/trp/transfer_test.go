@@ -60,6 +60,7 @@ func TestOutOfOrderIsPlacedAndReported(t *testing.T) {
 	s.recv(data(2, 0))
 	s.wantSACK(1, 3)
 	s.recv(data(5, 0))
+	s.wantSACK(1, 3) // again: the last SACK of a range may have been lost
 	s.wantSACK(5, 6)
 	s.wantUp(1, 2, 5)
 	wantEqual(t, "in order", s.order, 0)
@@ -73,15 +74,17 @@ func TestOutOfOrderIsPlacedAndReported(t *testing.T) {
 	wantEqual(t, "in order", s.order, 6)
 }
 
-// If many ranges are touched at once, the newest four are reported.
+// If many ranges are touched at once, the newest are reported, the oldest of them first.
 func TestRangesAreBounded(t *testing.T) {
 	s := established(t, Config{})
+	const last = 2*maxRanges + 11
 	var all []wire.Packet
-	for seq := uint64(1); seq < 41; seq += 2 {
+	for seq := uint64(1); seq <= last; seq += 2 {
 		all = append(all, data(seq, 0))
 	}
 	s.recv(all...)
-	for _, from := range []uint64{39, 37, 35, 33} {
+	for i := range uint64(maxRanges) {
+		from := last - 2*(maxRanges-1-i)
 		s.wantSACK(from, from+1)
 	}
 	s.wantNothing()
@@ -173,6 +176,30 @@ func TestOvertakenIsLostAfterAWhile(t *testing.T) {
 	s.wantData(1, 0)
 	s.wantCount(Lost, 1)
 	s.wantCount(Timeouts, 0)
+}
+
+// A report that overtakes one of earlier segments makes these lost until the other comes. That is no
+// loss that the window is judged by. From then on what was overtaken is lost after a while only.
+func TestReportsThatOvertake(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	s.send(9)
+	s.sent = nil
+	s.pass(monotime.Millisecond)
+	s.recv(ack(0, 2))               // begins a round trip
+	s.recv(sack(6, 10), sack(3, 6)) // to be answered together
+	s.wantData(2, 0)
+	s.wantNothing()
+	s.wantCount(Lost, 4)
+	wantEqual(t, "bytes lost in the round trip", s.c.loss.roundLost, s.c.snd.largest)
+	s.recv(ack(0, 10))
+	s.send(4)
+	s.sent = nil
+	s.pass(s.c.loss.RTT.Smoothed)
+	s.recv(sack(11, 14))
+	s.wantNothing()
+	s.pass(s.c.loss.RTT.Variation + s.c.loss.RTT.Smoothed/8)
+	s.wantData(10, 0)
 }
 
 // A repetition that is lost too is found by a segment that was sent after it.
@@ -400,6 +427,28 @@ func TestTailProbe(t *testing.T) {
 	wantEqual(t, "found lost", s.c.count.By[Lost], 4)
 	wantEqual(t, "sent again", s.c.count.By[Retransmitted], 5)
 	s.wantCount(Timeouts, 0)
+}
+
+// So it does where more is queued: the peer may only have slept.
+func TestProbeOfAFullWindow(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(8 * monotime.Millisecond)
+	window := s.c.loss.Bytes()
+	big := make([]byte, 1000)
+	for range 2 * window / len(big) {
+		s.c.Send(big)
+	}
+	s.poll()
+	s.pass(8 * monotime.Millisecond) // at the pace
+	s.sent = nil
+	s.pass(s.c.loss.rto.Sub(s.now))
+	wantEqual(t, "sent again", len(s.sent), 1)
+	wantEqual(t, "which", s.sent[0].PSN, wire.PSN(s.c.snd.next-1))
+	wantEqual(t, "window", s.c.loss.Bytes(), window)
+	s.sent = nil
+	s.pass(s.c.loss.rto.Sub(s.now))
+	s.wantCount(Timeouts, 1)
+	wantEqual(t, "window", s.c.loss.Bytes(), smallWindow)
 }
 
 // The probe goes also where losses have shrunk the window below what is in flight.

@@ -308,7 +308,7 @@ func (q *QP) endRound(now monotime.Time) {
 	all, tolerated := l.roundLost+(l.delivered-l.roundStart)/q.packetBytes(), 1
 	window := q.windowPackets()
 	if l.Starts() {
-		all, window = max(all, startPackets), max(window, startPackets)
+		all, window = max(all, congestion.StartPackets), max(window, congestion.StartPackets)
 	}
 	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= window {
 		return
@@ -321,10 +321,6 @@ func (q *QP) endRound(now monotime.Time) {
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
 }
-
-// startPackets is the least number of packets by which losses are judged while the window starts.
-// Of 31 packets an eighth are lost by chance in 7 % of round trips, where a path loses 5 %.
-const startPackets = 64
 
 // repeatLost sends lost packets again, as far as the burst, the window and the pace allow. The
 // position of new packets stays.
