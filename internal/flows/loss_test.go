@@ -169,10 +169,10 @@ func always(d monotime.Duration) func(*rand.Rand) monotime.Duration {
 	return func(*rand.Rand) monotime.Duration { return d }
 }
 
-// Hosts that sleep for up to usual when a packet has come, and once in a hundred times for up to
-// longest, keep the path as full as those that do not, but for the time that they sleep. TRP had
-// 24 MB/s in both: each report that came late was a loss, and each long sleep a time-out that left
-// a window of two segments.
+// Hosts that sleep when a packet has come fill the path, but for the time that they sleep. They do
+// so for up to usual, and once in a hundred times for up to longest. TRP had 24 MB/s in both: each
+// report that came late was a loss, and each long sleep a time-out that left a window of two
+// segments.
 func TestHostsThatStall(t *testing.T) {
 	for _, c := range []struct {
 		rtt, usual, longest monotime.Duration

@@ -34,11 +34,10 @@ type recovery struct {
 // smallWindow is the least that losses leave of the window, in bytes.
 const smallWindow = 8 << 10
 
-// A segment is lost when one sent this many transmissions later has arrived, unless in one of the
-// last reorderRounds with losses a segment was reported after it was taken for lost. It is also
-// lost when any sent later has arrived, and a round trip and a while have passed. The while is an
-// eighth of the round trip, its variance or minReorder. Source: RFC 8985, section 6.2, and RFC
-// 9002, section 6.1.
+// A segment is lost when one sent this many transmissions later has arrived. It is also lost when
+// any sent later has arrived, and a round trip and a while have passed. The while is an eighth of
+// the round trip, its variance or minReorder. For reorderRounds with losses after a segment was
+// reported too late, that alone tells. Source: RFC 8985, section 6.2, and RFC 9002, section 6.1.
 const (
 	lostAfter     = 3
 	minReorder    = 100 * monotime.Microsecond

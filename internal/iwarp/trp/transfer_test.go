@@ -178,8 +178,8 @@ func TestOvertakenIsLostAfterAWhile(t *testing.T) {
 	s.wantCount(Timeouts, 0)
 }
 
-// A report that overtakes one of earlier segments makes these lost until the other comes. That is no
-// loss that the window is judged by. From then on what was overtaken is lost after a while only.
+// A report that overtakes one of earlier segments makes these lost until the other comes. That is
+// no loss that the window is judged by. From then on what was overtaken is lost after a while only.
 func TestReportsThatOvertake(t *testing.T) {
 	s := established(t, Config{})
 	s.roundTrip(monotime.Millisecond)
