@@ -65,7 +65,7 @@ var (
 	MPANoMatchingRTR   = TermError{LayerLLP, 0, 7}
 )
 
-var layerNames = [...]string{"RDMA", "DDP", "LLP"}
+var layerNames = []string{"RDMA", "DDP", "LLP"}
 
 var typeNames = map[[2]uint8]string{
 	{0, 0}: "Local Catastrophic Error", {0, 1}: "Remote Protection Error",
@@ -76,38 +76,41 @@ var typeNames = map[[2]uint8]string{
 }
 
 // rdmapCodes serve both types of the RDMAP layer.
-var rdmapCodes = map[uint8]string{
+var rdmapCodes = []string{
 	0: "Invalid STag", 1: "Base or bounds violation", 2: "Access rights violation",
 	3: "STag not associated with RDMAP Stream", 4: "TO wrap", 5: "Invalid RDMAP version",
 	6: "Unexpected OpCode", 7: "Catastrophic error, localized to RDMAP Stream",
-	8: "Catastrophic error, global", 9: "STag cannot be Invalidated", 0xff: "Unspecific Error",
+	8: "Catastrophic error, global", 9: "STag cannot be Invalidated",
 }
 
-var ddpTaggedCodes = map[uint8]string{
+var ddpTaggedCodes = []string{
 	0: "Invalid STag", 1: "Base or bounds violation", 2: "STag not associated with DDP Stream",
 	3: "TO wrap", 4: "Invalid DDP version",
 }
 
-var ddpUntaggedCodes = map[uint8]string{
+var ddpUntaggedCodes = []string{
 	1: "Invalid QN", 2: "Invalid MSN - no buffer available",
 	3: "Invalid MSN - MSN range is not valid", 4: "Invalid MO",
 	5: "DDP Message too long for available buffer", 6: "Invalid DDP version",
 }
 
-var mpaCodes = map[uint8]string{
+var mpaCodes = []string{
 	1: "TCP connection closed, terminated or lost", 2: "MPA CRC Error",
 	3: "MPA Marker and ULPDU Length field mismatch",
 	4: "Invalid MPA Request Frame or MPA Response Frame", 5: "Local Catastrophic Error",
 	6: "Insufficient IRD Resources", 7: "No Matching RTR Option",
 }
 
-// LayerName names the layer in Wireshark's words, "" if it has none.
-func (e TermError) LayerName() string {
-	if int(e.Layer) < len(layerNames) {
-		return layerNames[e.Layer]
+// nth returns the i-th name, "" if there is none.
+func nth(names []string, i uint8) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
 	return ""
 }
+
+// LayerName names the layer in Wireshark's words, "" if it has none.
+func (e TermError) LayerName() string { return nth(layerNames, uint8(e.Layer)) }
 
 // TypeName names the type, likewise.
 func (e TermError) TypeName() string { return typeNames[[2]uint8{uint8(e.Layer), e.Type}] }
@@ -115,14 +118,16 @@ func (e TermError) TypeName() string { return typeNames[[2]uint8{uint8(e.Layer),
 // CodeName names the code, likewise.
 func (e TermError) CodeName() string {
 	switch {
+	case e.Layer == LayerRDMAP && e.Type != 0 && e.Code == RDMAPUnspecific.Code:
+		return "Unspecific Error"
 	case e.Layer == LayerRDMAP && e.Type != 0:
-		return rdmapCodes[e.Code]
+		return nth(rdmapCodes, e.Code)
 	case e.Layer == LayerDDP && e.Type == 1:
-		return ddpTaggedCodes[e.Code]
+		return nth(ddpTaggedCodes, e.Code)
 	case e.Layer == LayerDDP && e.Type == 2:
-		return ddpUntaggedCodes[e.Code]
+		return nth(ddpUntaggedCodes, e.Code)
 	case e.Layer == LayerLLP && e.Type == 0:
-		return mpaCodes[e.Code]
+		return nth(mpaCodes, e.Code)
 	}
 	return ""
 }
