@@ -183,6 +183,10 @@ func TestHostsThatStall(t *testing.T) {
 		{ms, ms / 5, 30 * ms, 0, 40},
 	} {
 		for _, kind := range []Kind{Write, Read, TRP} {
+			if testing.Short() && kind != TRP {
+				t.Logf("%v is left out: run without -short", kind)
+				continue
+			}
 			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU4096, RTT: c.rtt, Loss: c.loss,
 				Measured: monotime.Second}
 			s.Naps = func(r *rand.Rand) monotime.Duration {

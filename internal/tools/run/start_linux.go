@@ -55,7 +55,7 @@ func start(o *options, args []string) error {
 		return err
 	}
 	if cpuinfo, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		env = environment(env).withoutRDTSCP(string(cpuinfo))
+		env = env.withoutRDTSCP(string(cpuinfo))
 	}
 	if os.Getpid() == 1 {
 		var status int
