@@ -53,8 +53,9 @@ func (c *Conn) Close() error {
 
 	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		c.end()
+		close(done)
+		c.freeLarge() // behind a Writer that has bytes of WriteTo
 	}()
 	t := time.NewTimer(closeTime)
 	defer t.Stop()
@@ -84,7 +85,4 @@ func (c *Conn) end() {
 		cancel()
 	}
 	_ = c.cm.Close() // it was established, and closes once
-	c.mu.Lock()
-	c.freeLarge() // not before: the device could write to them
-	c.mu.Unlock()
 }

@@ -36,11 +36,10 @@ type Conn struct {
 	deaf   bool // CloseRead was called
 	mute   bool // CloseWrite was called
 
-	sbuf       []byte // changed by a writer only, which holds writeMu too
-	sbufMR     *verbs.MR
-	large      []byte  // the receive buffer behind rbuf; nil before growReceive
-	largeBytes int64   // of the large buffers
-	keeps      [2]bool // its small receive and send buffer: there was no memory
+	sbuf   []byte // changed by a writer only, which holds writeMu too
+	sbufMR *verbs.MR
+	large  []byte  // the receive buffer behind rbuf; nil before growReceive
+	keeps  [2]bool // its small receive and send buffer: there was no memory
 
 	reader, writer, shutter waiter
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"verbena/ib"
+	"verbena/internal/sys/mapped"
 	wire "verbena/internal/wire/rsocket"
 	"verbena/verbs"
 )
@@ -62,18 +63,38 @@ func (c *Conn) newLarge(access ib.Access, failed *bool) ([]byte, *verbs.MR) {
 		*failed = true
 		return nil, nil
 	}
-	c.largeBytes += largeSize
-	b := make([]byte, largeSize)
+	b, err := mapped.New(largeSize)
+	if err != nil {
+		largeInUse.Add(-largeSize)
+		*failed = true
+		return nil, nil
+	}
 	mr, err := c.cm.RegMR(b, access)
 	if err != nil {
+		endLarge(b)
 		*failed = true
 		return nil, nil
 	}
 	return b, mr
 }
 
-// freeLarge gives back the large buffers of a stream that has ended. The caller holds mu.
+func endLarge(b []byte) {
+	mapped.Free(b)
+	largeInUse.Add(-largeSize)
+}
+
+// freeLarge gives back the large buffers of a stream that has ended, once no call uses them.
 func (c *Conn) freeLarge() {
-	largeInUse.Add(-c.largeBytes)
-	c.largeBytes = 0
+	c.readMu.Lock()
+	if c.large != nil {
+		endLarge(c.large)
+		c.large = nil
+	}
+	c.readMu.Unlock()
+	c.writeMu.Lock()
+	if len(c.sbuf) == largeSize {
+		endLarge(c.sbuf)
+		c.sbuf = nil
+	}
+	c.writeMu.Unlock()
 }
