@@ -232,6 +232,15 @@ func (w *Window) Room(now monotime.Time, bytes, most int) (n int) {
 	return n
 }
 
+// Whole reports whether n bytes, all that a sender has outstanding and to send, may go at once and
+// not at the pace. A sender of short messages waits for their answers. If its host or that of the
+// peer is busy the round trip is long and the pace slow, although the network is idle. To cut each
+// message then costs it a timer and another round of both hosts.
+func (w *Window) Whole(n int) bool { return n <= wholeBytes && !w.marked }
+
+// wholeBytes is one segmented send.
+const wholeBytes = 64 << 10
+
 // Long reports whether the path is one on which the window is paced.
 func (w *Window) Long() bool { return w.RTT.Shortest > shortPath }
 

@@ -451,6 +451,23 @@ func TestProbeOfAFullWindow(t *testing.T) {
 	wantEqual(t, "window", s.c.loss.Bytes(), smallWindow)
 }
 
+// A message that is all the sender has is not cut by the pace, but a longer one is.
+func TestLoneMessageIsNotPaced(t *testing.T) {
+	big := make([]byte, 1000)
+	for segments, whole := range map[int]bool{60: true, 70: false} {
+		s := established(t, Config{})
+		s.roundTrip(8 * monotime.Millisecond)
+		s.sent = nil
+		for range segments {
+			s.c.Send(big)
+		}
+		s.poll()
+		if n := len(s.sent); n == 0 || (n == segments) != whole {
+			t.Errorf("%d segments of %d go at once", n, segments)
+		}
+	}
+}
+
 // The probe goes also where losses have shrunk the window below what is in flight.
 func TestProbeIsNotHeldByTheWindow(t *testing.T) {
 	s := established(t, Config{})

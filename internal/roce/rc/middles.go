@@ -19,7 +19,10 @@ func (q *QP) sendMiddles(now monotime.Time, w *queue.SendWQE, b *roce.Burst) {
 	h := q.BTH(op, r.next)
 	h.Selective, h.AllRETH = true, q.allRETH(op, w, b)
 	n := q.middles(w, b, h.Row().HeaderBytes)
-	if n = r.loss.Room(now, q.MTU, n); n < 2 {
+	if !q.whole(w) {
+		n = r.loss.Room(now, q.MTU, n)
+	}
+	if n < 2 {
 		return
 	}
 	spans, status, _ := q.Gather(b.Scratch(), w, int(r.off), n*q.MTU)

@@ -3,6 +3,7 @@
 package rc_test
 
 import (
+	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -96,12 +97,11 @@ func TestAtomicsArePaced(t *testing.T) {
 	for _, w := range []script.WR{script.FetchAdd(1), script.CompareSwap(1, 2), script.Write(1024)} {
 		s := script.New(t, newWideRC, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = all }))
 		known(s, 8*monotime.Millisecond, true)
-		for range all {
-			s.Post(w)
-		}
+		s.Post(slices.Repeat([]script.WR{w}, all)...)
 		sent := len(s.Packets())
 		path := s.Machine.PathState()
-		rest := monotime.Duration(float64(all-sent) * 1104 / float64(path.PaceRate) *
+		// the last is not cut from the one before it
+		rest := monotime.Duration(float64(all-1-sent) * 1104 / float64(path.PaceRate) *
 			float64(monotime.Second))
 		if sent == 0 || rest < 4*step {
 			t.Fatalf("%v: %d at once, and the rest in %v", w.Opcode, sent, rest)
@@ -113,6 +113,36 @@ func TestAtomicsArePaced(t *testing.T) {
 		s.Advance(2 * step)
 		if sent += len(s.Packets()); sent != all {
 			t.Errorf("%v: %d sent after %v, want %d", w.Opcode, sent, rest, all)
+		}
+	}
+}
+
+// The pace does not cut a short message that is all a queue pair has to send, unless the network
+// marks packets.
+func TestLoneMessageIsNotPaced(t *testing.T) {
+	const short = 60 << 10 // in packets of 1024 bytes
+	for name, c := range map[string]struct {
+		sizes  []int
+		marked bool
+		whole  bool
+	}{
+		"one":         {sizes: []int{short}, whole: true},
+		"one, marked": {sizes: []int{short}, marked: true},
+		"long":        {sizes: []int{2 * short}},
+		"two":         {sizes: []int{short, short}},
+	} {
+		s := script.New(t, newWideRC)
+		known(s, 8*monotime.Millisecond, true)
+		if c.marked {
+			s.Recv(cnp())
+		}
+		all := 0
+		for _, n := range c.sizes {
+			s.Post(script.Write(n))
+			all += n / 1024
+		}
+		if sent := len(s.Packets()); sent == 0 || (sent == all) != c.whole {
+			t.Errorf("%s: %d packets of %d go at once", name, sent, all)
 		}
 	}
 }

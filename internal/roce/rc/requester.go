@@ -167,7 +167,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		if !ok {
 			break
 		}
-		if at := r.loss.Pace(); now.Before(at) {
+		if at := r.loss.Pace(); now.Before(at) && !q.whole(w) {
 			r.paced = at
 			break
 		}
@@ -191,6 +191,13 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	case r.max != upto && r.cur == q.SQ.Tail() && r.loss.Long():
 		q.probeSooner(now)
 	}
+}
+
+// whole reports whether the rest of w, the last work request, may go at once and not at the pace.
+func (q *QP) whole(w *queue.SendWQE) bool {
+	r := &q.req
+	return r.cur+1 == q.SQ.Tail() &&
+		r.loss.Whole(max(r.outstanding(), 0)*q.MTU+int(w.Length-r.off))
 }
 
 // nextWQE returns the work request to send from, executing local operations on
