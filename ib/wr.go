@@ -41,7 +41,7 @@ const (
 	WRRegMR             WROpcode = 64
 )
 
-var wrNames = map[WROpcode]string{
+var wrNames = [...]string{
 	WRRDMAWrite: "RDMA_WRITE", WRRDMAWriteWithImm: "RDMA_WRITE_WITH_IMM", WRSend: "SEND",
 	WRSendWithImm: "SEND_WITH_IMM", WRRDMARead: "RDMA_READ",
 	WRAtomicCmpAndSwp: "ATOMIC_CMP_AND_SWP", WRAtomicFetchAndAdd: "ATOMIC_FETCH_AND_ADD",
@@ -50,8 +50,8 @@ var wrNames = map[WROpcode]string{
 }
 
 func (o WROpcode) String() string {
-	if s, ok := wrNames[o]; ok {
-		return s
+	if int(o) < len(wrNames) && wrNames[o] != "" {
+		return wrNames[o]
 	}
 	return "unknown"
 }

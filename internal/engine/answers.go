@@ -4,6 +4,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
@@ -38,7 +39,6 @@ type answers struct {
 	batch    int           // answers that wait
 	last     monotime.Time // when the application went on: the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
-	passed   bool          // posted beside a pumping thread, which may have passed them
 	ring     bool          // the last messages came by a ring
 	slow     bool          // there was a gap since the last arrival
 }
@@ -124,7 +124,6 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	if a.left == 0 {
 		return false
 	}
-	a.passed = a.passed || c.pumping
 	n := min(posted, a.left)
 	a.left -= n
 	a.batch += posted
@@ -206,13 +205,22 @@ func (c *Conn) answerWritten() {
 // Lane.answers again.
 func (c *Conn) answersLeave() { c.answers.waiting, c.answers.batch = false, 0 }
 
-// sendAnswers sends the answers that postponeAnswer has kept, and those that were left to a pumping
-// thread: it may send nothing more once c is closed or in another state. It is called with c
-// locked, and may unlock it meanwhile. The caller has no Joint to finish.
+// sendAnswers sends the answers that postponeAnswer has kept, and the output that was left to a
+// pumping thread or that a queue has held up: it may not be sent any more once c is closed or in
+// another state. It is called with c locked, and may unlock it meanwhile. The caller has no Joint
+// to finish.
 func (c *Conn) sendAnswers(now monotime.Time) {
-	if c.answers.waiting || c.answers.passed {
+	if c.answers.waiting || c.more {
 		c.AwaitPump()
 		c.Flush(now)
+	}
+	q, ok := c.transport.(Queue)
+	for ok && c.retry != monotime.Never && q.HeldUp() {
+		c.mu.Unlock()
+		time.Sleep(time.Duration(policy.RingRetry))
+		c.mu.Lock()
+		c.AwaitPump()
+		c.Flush(monotime.Now())
 	}
 }
 

@@ -145,9 +145,9 @@ type leaving struct {
 
 func (l *leaving) FlushDelayedAck(monotime.Time) { close(l.came) }
 
-// Close and Modify send the answers first, also those that a pumping thread has passed. (The one
-// that ended a batch was flushed, and those that had waited for it.)
-func TestAnswersLeaveBeforeTheConnBesideAPump(t *testing.T) {
+// Close and Modify first send all posted output, also if a pumping thread has passed it. (The one
+// answer that ended a batch was flushed, and those that had waited for it.)
+func TestPostsLeaveBeforeTheConnBesideAPump(t *testing.T) {
 	leaves := map[string]func(l *leaving) (before int){
 		"closes": func(l *leaving) int { l.Close(); return l.flushed },
 		"modifies": func(l *leaving) (before int) {
@@ -158,8 +158,14 @@ func TestAnswersLeaveBeforeTheConnBesideAPump(t *testing.T) {
 			return before
 		},
 	}
+	// messages that came, and those posted
+	posts := map[string][2]int{
+		"an answer that waits":  {2, 1},
+		"one that ends a batch": {2, 2},
+		"one that answers none": {0, 1},
+	}
 	for name, leave := range leaves {
-		for _, ends := range []bool{false, true} { // the answer ends its batch
+		for what, n := range posts {
 			for _, writes := range []bool{false, true} { // or Joint.Finish is between its two loops
 				l := &leaving{answering{when: monotime.Never}, make(chan struct{})}
 				if err := newAnswering(t).eng.NewConn(&l.Conn, l,
@@ -170,16 +176,12 @@ func TestAnswersLeaveBeforeTheConnBesideAPump(t *testing.T) {
 				now := monotime.Time(0)
 				l.Lock()
 				l.beginPump() // another thread
-				l.hear(now, 2)
-				if left := l.answer(&now, quick, 1); left != 0 {
-					t.Fatal("the first of two answers did not wait")
-				}
-				if ends {
-					if left := l.answer(&now, quick, 1); left != 1 {
-						t.Fatal("the second of two answers waits")
-					}
+				l.hear(now, n[0])
+				if left := l.answer(&now, quick, n[1]); left != 0 {
 					l.PumpUnlock(now)
 					l.Lock()
+				} else if n[0] == n[1] {
+					t.Fatalf("%s waits", what)
 				}
 				l.pumping = writes
 				l.Unlock()
@@ -198,10 +200,48 @@ func TestAnswersLeaveBeforeTheConnBesideAPump(t *testing.T) {
 				l.pumping = false
 				l.Unlock()
 				if n := <-before; n != 1 {
-					t.Errorf("the application %s, batch ends %t, thread writes %t: flushed %d times before"+
-						" that, want once", name, ends, writes, n)
+					t.Errorf("the application %s beside %s, thread writes %t: flushed %d times before"+
+						" that, want once", name, what, writes, n)
 				}
 			}
+		}
+	}
+}
+
+// heldUp is a queue pair whose output waits for so many looks at its queue.
+type heldUp struct {
+	leaving
+	looks int
+}
+
+func (h *heldUp) FlushOutput(now monotime.Time) {
+	h.flushed++
+	if h.looks > 0 {
+		h.RetryAt(now.Add(monotime.Second))
+	}
+}
+
+func (h *heldUp) HeldUp() bool {
+	h.looks--
+	return h.looks >= 0
+}
+
+// Close sends the output that a full queue has held up: the acknowledgement of a message that has
+// come may be in it. A queue that is not held up any more ends the wait.
+func TestCloseWaitsForAFullQueue(t *testing.T) {
+	for looks, want := range map[int]int{0: 1, 1: 2, 4: 5} {
+		h := &heldUp{leaving{answering{when: monotime.Never}, make(chan struct{})}, looks}
+		if err := newAnswering(t).eng.NewConn(&h.Conn, h, ConnOptions{Counters: &DeviceCounters{}},
+			func(ib.QPN) qp.Machine { return h }); err != nil {
+			t.Fatal(err)
+		}
+		h.Lock()
+		h.PumpUnlock(0)
+		h.Close()
+		<-h.came
+		if h.flushed != want {
+			t.Errorf("held up for %d looks: flushed %d times before the end, want %d", looks,
+				h.flushed, want)
 		}
 	}
 }

@@ -81,7 +81,6 @@ func (c *Conn) Flush(now monotime.Time) {
 // beginPump makes the caller the pumping thread, which sends everything.
 func (c *Conn) beginPump() {
 	c.pumping, c.more, c.retry = true, false, monotime.Never
-	c.answers.passed = false
 	c.answersLeave()
 }
 

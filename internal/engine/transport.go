@@ -78,6 +78,14 @@ type TimeoutGuard interface {
 	BeforeTimeout(now monotime.Time) (after func())
 }
 
+// A Queue is a Transport whose output waits where its peer, a process of this host, has lost its
+// core.
+type Queue interface {
+	// HeldUp reports whether it waits, and no longer than a peer that runs may take. It is called
+	// with the Conn locked.
+	HeldUp() bool
+}
+
 // An Input reads packets that arrive for a transport, such as a port of RoCEv2. Its owner adds its
 // descriptor to the engine's poller.
 type Input interface {

@@ -396,6 +396,9 @@ func (c *Conn) FlushDelayedAck(now monotime.Time) {
 	}
 }
 
+// HeldUp implements engine.Queue.
+func (c *Conn) HeldUp() bool { return c.ring != nil && c.ring.HeldUp() }
+
 // owesLast reports whether an acknowledgement is all that is to be sent.
 func (c *Conn) owesLast() bool {
 	_, ok := c.packets.AckMayWait()

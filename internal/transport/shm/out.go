@@ -186,6 +186,14 @@ func (o *Out) Ask(number uint64) (n uint64, answered, ok bool) {
 	return number, number != 0 && o.tx.Answered(number), true
 }
 
+// HeldUp reports whether the ring is full, and its reader may only have lost its core: it has read
+// within stallTimeout.
+func (o *Out) HeldUp() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.since != 0 && o.RoomLocked() == Full
+}
+
 // full reports whether the ring had no room when it was last written to, and has none.
 func (o *Out) full() bool {
 	o.mu.Lock()

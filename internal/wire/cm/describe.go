@@ -7,7 +7,7 @@ import "fmt"
 const attrClassPortInfo Attribute = 0x01
 
 // wordsOf are the names Wireshark gives the messages.
-var wordsOf = map[Attribute]string{
+var wordsOf = [...]string{
 	attrClassPortInfo: "ClassPortInfo",
 	AttrREQ:           "ConnectRequest",
 	AttrMRA:           "MsgRcptAck",
@@ -37,8 +37,8 @@ func Describe(mad []byte) string {
 
 // String returns the name that Wireshark gives the message.
 func (a Attribute) String() string {
-	if w, ok := wordsOf[a]; ok {
-		return w
+	if int(a) < len(wordsOf) && wordsOf[a] != "" {
+		return wordsOf[a]
 	}
 	return "(Unknown CM Attribute)"
 }
