@@ -12,7 +12,7 @@ import (
 // requestsCommand is one side of a load in Go.
 func requestsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "requests tcp|verbs|rsocket|http|http-rsocket server|client ADDR PORT VALUE " +
+		Use: "requests tcp|roce|iwarp|rsocket|http|http-rsocket server|client ADDR PORT VALUE " +
 			"CLIENTS DEPTH SECONDS",
 		Short:  "Be a server that sleeps, or its clients",
 		Hidden: true,

@@ -5,6 +5,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
 	if err != nil {
 		return x, err
 	}
-	program, err := q.program(ctx, r, verbs)
+	program, err := q.program(ctx, r, verbs, ends.kind)
 	if err != nil {
 		return x, err
 	}
@@ -138,11 +139,7 @@ func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
 	args := []string{ends.host, strconv.Itoa(port), strconv.Itoa(q.value), strconv.Itoa(q.clients),
 		strconv.Itoa(q.depth), fmt.Sprint(measured.seconds)}
 	start := func(in []string, side string) (*partner, error) {
-		argv := append([]string{}, in...)
-		if verbs {
-			argv = append(argv, r.verbena, "run", "--device", ends.kind, "--")
-		}
-		return startPartner(ctx, append(append(append(argv, program...), side), args...))
+		return startPartner(ctx, slices.Concat(in, program, []string{side}, args))
 	}
 	server, err := start(ends.server, "server")
 	if err != nil {
@@ -209,32 +206,28 @@ func usageOfBoth(server, client *partner) (usage, usage, error) {
 	return s, c, errors.Join(err, e)
 }
 
-// inGo are the programs of package requests.
+// inGo are the programs of package requests; an empty name stands for the kind of devices.
 var inGo = map[string]struct{ tcp, verbs string }{
-	"Go":      {"tcp", "verbs"},
+	"Go":      {"tcp", ""},
 	"Go net":  {"tcp", "rsocket"},
 	"Go HTTP": {"http", "http-rsocket"},
 }
 
 // program returns the first words of the command of a load.
-func (q traffic) program(ctx context.Context, r *run, verbs bool) ([]string, error) {
-	over := "tcp"
-	if verbs {
-		over = "verbs"
-	}
+func (q traffic) program(ctx context.Context, r *run, verbs bool, kind string) ([]string, error) {
 	if names, ok := inGo[q.language]; ok {
 		name := names.tcp
 		if verbs {
-			name = names.verbs
+			name = cmp.Or(names.verbs, kind)
 		}
 		return []string{r.self, "requests", name}, nil
 	}
-	var libraries []string
-	if verbs {
-		libraries = []string{"-lrdmacm", "-libverbs"}
+	if !verbs {
+		path, err := r.compiled(ctx, "gcc", "requests_tcp")
+		return []string{path}, err
 	}
-	path, err := r.compiled(ctx, "gcc", "requests_"+over, libraries...)
-	return []string{path}, err
+	path, err := r.compiled(ctx, "gcc", "requests_verbs", "-lrdmacm", "-libverbs")
+	return []string{r.verbena, "run", "--device", kind, "--", path}, err
 }
 
 // partner is a process with which this one talks in lines.

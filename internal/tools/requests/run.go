@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"verbena/rdmacm"
 	"verbena/rsocket"
 )
 
@@ -28,6 +29,7 @@ type side struct {
 	in      *bufio.Reader
 	out     io.Writer
 	streams streams
+	kind    rdmacm.Kind // of the devices that verbs use
 }
 
 // streams makes streams: package net, or package rsocket.
@@ -42,7 +44,7 @@ var (
 )
 
 // Run is the process that args describe: how, which side, address, port, value,
-// clients, depth, seconds.
+// clients, depth, seconds. Verbs are named by their devices' kind.
 func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var numbers [3]int
 	for i := range numbers {
@@ -57,7 +59,8 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return err
 	}
 	s := &side{addr: args[2] + ":" + args[3], value: numbers[0], clients: numbers[1],
-		depth: numbers[2], length: length, in: bufio.NewReader(in), out: out, streams: overTCP}
+		depth: numbers[2], length: length, in: bufio.NewReader(in), out: out, streams: overTCP,
+		kind: rdmacm.Kind(args[0])}
 	if strings.HasSuffix(args[0], "rsocket") {
 		s.streams = overRsocket
 	}
@@ -70,9 +73,9 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return s.serveHTTP()
 	case "http client", "http-rsocket client":
 		return s.askHTTP(ctx)
-	case "verbs server":
+	case "roce server", "iwarp server":
 		return s.serveVerbs(ctx)
-	case "verbs client":
+	case "roce client", "iwarp client":
 		return s.askVerbs(ctx)
 	}
 	return fmt.Errorf("there is no %s %s", args[0], args[1])

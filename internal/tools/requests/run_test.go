@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func start(t *testing.T, args string) (say io.WriteCloser, lines *bufio.Reader, 
 }
 
 func TestClientsAreAnswered(t *testing.T) {
-	for _, over := range []string{"tcp", "verbs", "rsocket", "http", "http-rsocket"} {
+	for _, over := range []string{"tcp", "roce", "iwarp", "rsocket", "http", "http-rsocket"} {
 		t.Run(over, func(t *testing.T) {
 			atOnce := 60
 			if strings.HasPrefix(over, "http") {
@@ -64,6 +65,15 @@ func answered(t *testing.T, over, seconds string) int {
 		return count
 	}
 	hear(lines, "ready")
+	if over == "roce" || over == "iwarp" {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			c.Close()
+		}
+		if overTCP := err == nil; overTCP != (over == "iwarp") {
+			t.Errorf("a listener at the TCP port: %v, over %s", overTCP, over)
+		}
+	}
 	say, lines, asked := start(t, over+" client"+load)
 	if n := hear(lines, "connected"); n != 3 {
 		t.Errorf("%d connections, want 3", n)

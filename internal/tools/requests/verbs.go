@@ -229,6 +229,9 @@ func (s *side) serveVerbs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := listener.SetKind(s.kind); err != nil {
+		return err
+	}
 	if err := listener.BindAddr(addr); err != nil {
 		return err
 	}
@@ -319,6 +322,9 @@ func (s *side) connect(ctx context.Context) (e *endpoint, conns []*rdmacm.Conn, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := id.SetKind(s.kind); err != nil {
+		return nil, nil, err
+	}
 	if err := id.ResolveAddr(ctx, netip.AddrPort{}, to); err != nil {
 		return nil, nil, err
 	}
@@ -332,7 +338,7 @@ func (s *side) connect(ctx context.Context) (e *endpoint, conns []*rdmacm.Conn, 
 		prepare := func(c *rdmacm.Conn) error {
 			return e.receiveAll(e.add(c.QP()), i*s.depth, s.depth)
 		}
-		o := &rdmacm.Options{PD: e.pd, QP: e.qpAttr(s), Prepare: prepare}
+		o := &rdmacm.Options{Kind: s.kind, PD: e.pd, QP: e.qpAttr(s), Prepare: prepare}
 		c, err := rdmacm.Dial(ctx, s.addr, o)
 		if err != nil {
 			return nil, nil, err
