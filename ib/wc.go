@@ -81,7 +81,7 @@ const (
 	WCTMNoTag         WCOpcode = 134
 )
 
-var wcNames = map[WCOpcode]string{
+var wcNames = [...]string{
 	WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
 	WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCTSO: "TSO",
 	WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRegMR: "REG_MR", WCRecv: "RECV",
@@ -90,8 +90,8 @@ var wcNames = map[WCOpcode]string{
 }
 
 func (o WCOpcode) String() string {
-	if s, ok := wcNames[o]; ok {
-		return s
+	if int(o) < len(wcNames) && wcNames[o] != "" {
+		return wcNames[o]
 	}
 	return "unknown"
 }

@@ -15,10 +15,11 @@ import (
 // may come with it, by transport service.
 type transition struct {
 	allowed            bool
-	required, optional map[ib.QPType]ib.QPAttrMask
+	required, optional byType
 }
 
-type byType = map[ib.QPType]ib.QPAttrMask
+// byType has attributes by the type of queue pair.
+type byType [ib.QPTypeXRCRecv + 1]ib.QPAttrMask
 
 const (
 	apm      = ib.QPAltPath | ib.QPPathMigState
@@ -34,8 +35,8 @@ var transitions = func() (t [numState][numState]transition) {
 		t[from][to] = transition{true, required, optional}
 	}
 	for s := ib.QPReset; s <= ib.QPErr; s++ {
-		add(s, ib.QPReset, nil, nil)
-		add(s, ib.QPErr, nil, nil)
+		add(s, ib.QPReset, byType{}, byType{})
+		add(s, ib.QPErr, byType{}, byType{})
 	}
 	const (
 		rc, uc, ud   = ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD
@@ -45,8 +46,8 @@ var transitions = func() (t [numState][numState]transition) {
 	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
 	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected,
 		xsend: connected, xrecv: connected, raw: ib.QPPort}
-	add(ib.QPReset, ib.QPInit, initial, nil)
-	add(ib.QPInit, ib.QPInit, nil, initial)
+	add(ib.QPReset, ib.QPInit, initial, byType{})
+	add(ib.QPInit, ib.QPInit, byType{}, initial)
 
 	path := ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
 	responder := ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
@@ -67,16 +68,16 @@ var transitions = func() (t [numState][numState]transition) {
 		byType{ud: ib.QPSQPSN, uc: ib.QPSQPSN, rc: ib.QPSQPSN | requester,
 			xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout},
 		live)
-	add(ib.QPRTS, ib.QPRTS, nil, live)
-	add(ib.QPSQD, ib.QPRTS, nil, live)
-	add(ib.QPSQE, ib.QPRTS, nil,
+	add(ib.QPRTS, ib.QPRTS, byType{}, live)
+	add(ib.QPSQD, ib.QPRTS, byType{}, live)
+	add(ib.QPSQE, ib.QPRTS, byType{},
 		byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags})
 
 	const notify = ib.QPEnSQDAsyncNotify
-	add(ib.QPRTS, ib.QPSQD, nil,
+	add(ib.QPRTS, ib.QPSQD, byType{},
 		byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify})
 	drained := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
-	add(ib.QPSQD, ib.QPSQD, nil, byType{
+	add(ib.QPSQD, ib.QPSQD, byType{}, byType{
 		ud:    ib.QPPKeyIndex | ib.QPQKey,
 		uc:    drained,
 		rc:    drained | ib.QPPort | requester | responder,

@@ -258,51 +258,63 @@ func row(op Operation, name string, s shape) OpInfo {
 // the atomics of XRC.
 const MaxHeaderBytes = BTHBytes + XRCETHBytes + AtomicETHBytes
 
-// opcodes is the opcode table. A SEND consumes a receive from its first packet
-// on; an RDMA WRITE with immediate only by its last.
+// connected are the opcodes of RC and XRC, and the first ucOpcodes of them those of UC. A SEND
+// consumes a receive from its first packet on; an RDMA WRITE with immediate only by its last.
+var connected = [...]struct {
+	at    Opcode // from the first of its service
+	op    Operation
+	name  string
+	shape shape
+}{
+	{0x00, OpSend, "Send First", first | payload | consumes},
+	{0x01, OpSend, "Send Middle", middle | payload | consumes},
+	{0x02, OpSend, "Send Last", last | payload | consumes},
+	{0x03, OpSend, "Send Last Immediate", last | payload | consumes | imm},
+	{0x04, OpSend, "Send Only", only | payload | consumes},
+	{0x05, OpSend, "Send Only Immediate", only | payload | consumes | imm},
+	{0x06, OpRDMAWrite, "RDMA Write First", first | payload | reth},
+	{0x07, OpRDMAWrite, "RDMA Write Middle", middle | payload},
+	{0x08, OpRDMAWrite, "RDMA Write Last", last | payload},
+	{0x09, OpRDMAWrite, "RDMA Write Last Immediate", last | payload | imm | consumes},
+	{0x0a, OpRDMAWrite, "RDMA Write Only", only | payload | reth},
+	{0x0b, OpRDMAWrite, "RDMA Write Only Immediate", only | payload | reth | imm | consumes},
+	{RCRDMAReadRequest, OpRDMARead, "RDMA Read Request", only | reth},
+	{RCRDMAReadResponseFirst, OpReadResponse, "RDMA Read Response First",
+		first | payload | aeth | response},
+	{RCRDMAReadResponseMiddle, OpReadResponse, "RDMA Read Response Middle",
+		middle | payload | response},
+	{RCRDMAReadResponseLast, OpReadResponse, "RDMA Read Response Last",
+		last | payload | aeth | response},
+	{RCRDMAReadResponseOnly, OpReadResponse, "RDMA Read Response Only",
+		only | payload | aeth | response},
+	{RCAcknowledge, OpAcknowledge, "Acknowledge", only | aeth | response},
+	{RCAtomicAcknowledge, OpAtomicAcknowledge, "Atomic Acknowledge",
+		only | aeth | atomicAck | response},
+	{RCCompareSwap, OpCompareSwap, "Compare Swap", only | atomicETH},
+	{RCFetchAdd, OpFetchAdd, "Fetch Add", only | atomicETH},
+	{RCSendLastInvalidate, OpSend, "Send Last Invalidate", last | payload | ieth | consumes},
+	{RCSendOnlyInvalidate, OpSend, "Send Only Invalidate", only | payload | ieth | consumes},
+	{RCFlush, OpFlush, "Flush", only | feth | reth},
+	{RCAtomicWrite, OpAtomicWrite, "Atomic Write", only | reth | payload},
+}
+
+const ucOpcodes = 12
+
+// opcodes is the opcode table.
 var opcodes = func() (t [256]OpInfo) {
 	for _, s := range [...]struct {
 		name string
 		base Opcode
+		has  int
 		x    shape // carried by all requests of the service
-	}{{"RC ", RCSendFirst, 0}, {"UC ", UCSendFirst, 0}, {"XRC ", XRCSendFirst, xrceth}} {
-		t[s.base+0x00] = row(OpSend, s.name+"Send First", s.x|first|payload|consumes)
-		t[s.base+0x01] = row(OpSend, s.name+"Send Middle", s.x|middle|payload|consumes)
-		t[s.base+0x02] = row(OpSend, s.name+"Send Last", s.x|last|payload|consumes)
-		t[s.base+0x03] = row(OpSend, s.name+"Send Last Immediate", s.x|last|payload|consumes|imm)
-		t[s.base+0x04] = row(OpSend, s.name+"Send Only", s.x|only|payload|consumes)
-		t[s.base+0x05] = row(OpSend, s.name+"Send Only Immediate", s.x|only|payload|consumes|imm)
-		t[s.base+0x06] = row(OpRDMAWrite, s.name+"RDMA Write First", s.x|first|payload|reth)
-		t[s.base+0x07] = row(OpRDMAWrite, s.name+"RDMA Write Middle", s.x|middle|payload)
-		t[s.base+0x08] = row(OpRDMAWrite, s.name+"RDMA Write Last", s.x|last|payload)
-		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate",
-			s.x|last|payload|imm|consumes)
-		t[s.base+0x0a] = row(OpRDMAWrite, s.name+"RDMA Write Only", s.x|only|payload|reth)
-		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate",
-			s.x|only|payload|reth|imm|consumes)
-		if s.base == UCSendFirst {
-			continue
+	}{{"RC ", RCSendFirst, len(connected), 0}, {"UC ", UCSendFirst, ucOpcodes, 0},
+		{"XRC ", XRCSendFirst, len(connected), xrceth}} {
+		for _, c := range connected[:s.has] {
+			if c.shape&response == 0 {
+				c.shape |= s.x
+			}
+			t[s.base+c.at] = row(c.op, s.name+c.name, c.shape)
 		}
-		t[s.base+RCRDMAReadRequest] = row(OpRDMARead, s.name+"RDMA Read Request", s.x|only|reth)
-		t[s.base+RCRDMAReadResponseFirst] = row(OpReadResponse, s.name+"RDMA Read Response First",
-			first|payload|aeth|response)
-		t[s.base+RCRDMAReadResponseMiddle] = row(OpReadResponse, s.name+"RDMA Read Response Middle",
-			middle|payload|response)
-		t[s.base+RCRDMAReadResponseLast] = row(OpReadResponse, s.name+"RDMA Read Response Last",
-			last|payload|aeth|response)
-		t[s.base+RCRDMAReadResponseOnly] = row(OpReadResponse, s.name+"RDMA Read Response Only",
-			only|payload|aeth|response)
-		t[s.base+RCAcknowledge] = row(OpAcknowledge, s.name+"Acknowledge", only|aeth|response)
-		t[s.base+RCAtomicAcknowledge] = row(OpAtomicAcknowledge, s.name+"Atomic Acknowledge",
-			only|aeth|atomicAck|response)
-		t[s.base+RCCompareSwap] = row(OpCompareSwap, s.name+"Compare Swap", s.x|only|atomicETH)
-		t[s.base+RCFetchAdd] = row(OpFetchAdd, s.name+"Fetch Add", s.x|only|atomicETH)
-		t[s.base+RCSendLastInvalidate] = row(OpSend, s.name+"Send Last Invalidate",
-			s.x|last|payload|ieth|consumes)
-		t[s.base+RCSendOnlyInvalidate] = row(OpSend, s.name+"Send Only Invalidate",
-			s.x|only|payload|ieth|consumes)
-		t[s.base+RCFlush] = row(OpFlush, s.name+"Flush", s.x|only|feth|reth)
-		t[s.base+RCAtomicWrite] = row(OpAtomicWrite, s.name+"Atomic Write", s.x|only|reth|payload)
 	}
 	t[UDSendOnly] = row(OpSend, "UD Send Only", only|payload|deth|consumes)
 	t[UDSendOnlyImm] = row(OpSend, "UD Send Only Immediate", only|payload|deth|imm|consumes)
