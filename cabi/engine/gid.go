@@ -31,19 +31,31 @@ const gidTableLen = 256
 
 //export vb_use_gid_tables
 func vb_use_gid_tables(table *C.vb_gid_table_of) {
-	device.ShareGIDTables(func(netdev string) ([]netip.Addr, error) {
-		var gids [gidTableLen]ib.GID
-		to := (*C.union_ibv_gid)(unsafe.Pointer(&gids))
-		n := C.call_gid_table_of(table, terminated(netdev), to, gidTableLen)
-		if n < 0 {
-			return nil, syscall.Errno(-n)
+	t := &gidTables{read: func(netdev string, to *[gidTableLen]ib.GID) int {
+		return int(C.call_gid_table_of(table, terminated(netdev),
+			(*C.union_ibv_gid)(unsafe.Pointer(to)), gidTableLen))
+	}}
+	device.ShareGIDTables(t.of)
+}
+
+// gidTables reads the tables of libibverbs. A connection that is made needs them several times, so
+// it keeps the memory that C fills: 4 KiB of garbage a time are a page fault.
+type gidTables struct {
+	read func(netdev string, to *[gidTableLen]ib.GID) int // returns the length or -errno
+	gids [gidTableLen]ib.GID
+}
+
+// of implements device.ShareGIDTables, which calls it by one goroutine at a time.
+func (t *gidTables) of(netdev string) ([]netip.Addr, error) {
+	n := t.read(netdev, &t.gids)
+	if n < 0 {
+		return nil, syscall.Errno(-n)
+	}
+	list := make([]netip.Addr, min(n, gidTableLen))
+	for i := range list {
+		if !t.gids[i].IsZero() {
+			list[i] = t.gids[i].Addr()
 		}
-		list := make([]netip.Addr, min(int(n), len(gids)))
-		for i := range list {
-			if !gids[i].IsZero() {
-				list[i] = gids[i].Addr()
-			}
-		}
-		return list, nil
-	})
+	}
+	return list, nil
 }

@@ -55,7 +55,8 @@ var tables = struct {
 
 // ShareGIDTables makes this process's GID tables those that table returns: the C
 // ABI has one before there is an engine, and both must count alike. It returns
-// the addresses at their indices, the zero Addr where there is none.
+// the addresses at their indices, the zero Addr where there is none. One goroutine at a time calls
+// it.
 func ShareGIDTables(table func(netdev string) ([]netip.Addr, error)) {
 	tables.mu.Lock()
 	defer tables.mu.Unlock()
