@@ -32,6 +32,7 @@ enum {
 	/*
 	 * The same where each poll reads the network, for a µs. Of 4,096 such polls a thread that
 	 * computes would end most: the poller would never yield, and lose a slice for each message.
+	 * Not where several processes of the host send to this one: ranks yield by themselves.
 	 */
 	VB_ALONE_READS = 256,
 	/* the same while other threads wait: enough to read the network once */
@@ -81,11 +82,12 @@ enum vb_way { VB_STAY, VB_YIELD, VB_SLEEP };
 
 /*
  * Returns the thread's next step after its poll, the empty-th in a row, found nothing. With reads
- * each poll reads the network.
+ * each poll reads the network. So many processes of the host send to this one; 0: unknown.
  */
-static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty, int reads)
+static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty, int reads,
+					  unsigned senders)
 {
-	unsigned alone = reads ? VB_ALONE_READS : VB_ALONE_POLLS;
+	unsigned alone = reads && senders <= 1 ? VB_ALONE_READS : VB_ALONE_POLLS;
 
 	if (VB_GET(g->until))
 		return VB_SLEEP;

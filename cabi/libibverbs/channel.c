@@ -445,7 +445,7 @@ static int take_or_yield(struct vb_channel *ch, const struct vb_engine *engine, 
 
 	if (err != EINPROGRESS)
 		return err;
-	if (vb_giveway_next(&ch->giveway, 0, 1) == VB_YIELD)
+	if (vb_giveway_next(&ch->giveway, 0, 1, 0) == VB_YIELD)
 		vb_yield(&ch->giveway, 0);
 	else
 		vb_giveway_slept(&ch->giveway, vb_now(), 0, 0);

@@ -161,7 +161,7 @@ int vb_cq_idle(struct vb_cq *cq, int most)
 	if (empty % POLLER_POLLS == 0)
 		vb_channel_polled();
 	polls = due(cq->board, empty);
-	switch (vb_giveway_next(&giveway, empty, !suffices(cq->board))) {
+	switch (vb_giveway_next(&giveway, empty, !suffices(cq->board), senders(cq->board))) {
 	case VB_YIELD:
 		if (vb_yield(&giveway, senders(cq->board)) >= VB_TAKEN_NS && polls < LATE_POLLS)
 			polls = LATE_POLLS;

@@ -25,7 +25,7 @@ bool rs_spin_on(int64_t end, unsigned empty)
 
 	if (rs_now_us() >= end)
 		return false;
-	switch (vb_giveway_next(&giveway, empty, 1)) {
+	switch (vb_giveway_next(&giveway, empty, 1, 0)) {
 	case VB_YIELD:
 		before = now_ns();
 		sched_yield();
