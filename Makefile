@@ -15,7 +15,7 @@ FUZZTIME ?= 50000x
 CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/|$$)
 # Codecs, machines and simulations: they must not depend on the byte order.
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|simnet|flows|testkit))(/|$$)
-FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
+FOREIGN    = linux/arm64 darwin/arm64 freebsd/amd64 windows/amd64
 
 .PHONY: help apps pyverbs needs install deb build cabi run test lint cross bigendian race unit xdp capi interop bench fuzz clean
 .NOTPARALLEL:
@@ -56,14 +56,16 @@ lint: ## gofmt, go vet, staticcheck, deadcode and govulncheck
 	$(GO) vet -tags apps ./apps
 	@GO='$(GO)' scripts/lint
 
+# Without inlining it compiles in two thirds of the time, and nothing of it runs.
 cross: ## the pure Go part builds elsewhere, tests included
 	@set -e; for platform in $(FOREIGN); do \
 	  echo "vet for $$platform"; \
-	  CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./...; \
+	  CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet -gcflags=all=-l ./...; \
 	done
 
-bigendian: ## the portable packages' tests on s390x, emulated
+bigendian: ## the pure Go part builds on s390x, and the portable packages' tests pass, emulated
 	@scripts/need qemu-user
+	CGO_ENABLED=0 GOARCH=s390x $(GO) vet ./...
 	CGO_ENABLED=0 GOARCH=s390x $(GO) test -short -exec qemu-s390x $$($(GO) list ./... | grep -E '$(PORTABLE)')
 
 race: ## the concurrent packages' tests with the race detector
