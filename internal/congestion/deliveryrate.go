@@ -86,10 +86,9 @@ type deliveryRate struct {
 	ceiling      int
 	ceilingUntil monotime.Time
 	lossless     bool // nothing was ever lost
-	rank         lossRank
-	trip         int // the oldest of the newest round trips
-	calm         int // round trips in a row without queue, loss or mark
-	rises        int // round trips in a row that carried more than all before
+	trip         int  // the oldest of the newest round trips
+	calm         int  // round trips in a row without queue, loss or mark
+	rises        int  // round trips in a row that carried more than all before
 	// Once something was lost or marked, the window grows by step bytes in a round trip. Step
 	// doubles after each without a loss or a mark.
 	step    int
@@ -109,8 +108,7 @@ type deliveryRate struct {
 }
 
 func newDeliveryRate() *deliveryRate {
-	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true,
-		rank: lossRank{mean: 1}}
+	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true}
 }
 
 // peak is the largest value of this period and of the one before.
@@ -134,7 +132,6 @@ func (d *deliveryRate) carries(most int) {
 }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
-	d.rank.sample(took)
 	if undisturbed {
 		w.queued = w.Long() && took > w.queueLimit()
 		w.trips[d.trip], d.trip = took, (d.trip+1)%len(w.trips)
@@ -340,7 +337,7 @@ func (d *deliveryRate) held(w *Window) int {
 }
 
 // overflows reports whether the losses of a short path are of a full queue.
-func (d *deliveryRate) overflows(w *Window) bool { return !w.Long() && d.rank.queue() }
+func (w *Window) overflows() bool { return !w.Long() && w.rank.queue() }
 
 // mostStep returns by how much the window may grow in a round trip, a 16th of itself. Small windows
 // of a long path may grow by more: so flows of different windows become alike.
@@ -350,7 +347,7 @@ func (w *Window) mostStep() int {
 
 // growth returns by how much the window grows for n bytes that have arrived.
 func (d *deliveryRate) growth(w *Window, now monotime.Time, n int) int {
-	if d.overflows(w) && !d.marks.reacted {
+	if w.overflows() && !d.marks.reacted {
 		if w.bytes < d.product() {
 			return n / 8
 		}
@@ -388,14 +385,13 @@ func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
 	d.lossless = false
 	d.slow(w, now)
-	d.rank.lost(w.newest)
 	product := d.product()
 	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
 	d.ceilingUntil = now.Add(believeCeilingTrips * w.RTT.Smoothed)
 	if !vast(w) {
 		d.ceilingUntil = max(d.ceilingUntil, now.Add(believeCeiling))
 	}
-	if d.overflows(w) { // it holds the queue of others, too
+	if w.overflows() { // it holds the queue of others, too
 		product = 0
 	}
 	d.threshold = max(w.bytes/2, min(product, w.bytes), least)

@@ -9,11 +9,18 @@ import (
 )
 
 // RoundEnds shrinks the window if the losses of a round trip say that it is too large for the path:
-// so much was lost of all. It reports whether it did. As much as is tolerated is chance.
+// so much was lost of all. It reports whether it did. As much as is tolerated is chance, but where
+// a short path drops from a full queue.
 //
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path. A queue says that the window fills it.
 func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
+	if lost > 0 {
+		w.rank.lost(w.lossTrip(), lost > tolerated && lost*standingTolerance > all && w.stands())
+		if w.overflows() && w.RTT.Smoothed != 0 {
+			tolerated = 0
+		}
+	}
 	w.missing = float64(lost) / float64(max(all, 1))
 	w.falls(lost, all)
 	switch {
@@ -27,9 +34,18 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	default:
 		return false
 	}
-	w.Lost(now, least)
+	w.shrink(now, least)
 	return true
 }
+
+// standingTolerance bounds the part of a round trip, 1/16, that may be lost by chance while a queue
+// stands on a short path. The round trips of a queue that is always full are all alike, so their
+// rank says chance. Eight flows stayed at a loss of 11 to 18 % where hosts answered up to 20 µs
+// late.
+const standingTolerance = 16
+
+// stands reports whether no round trip of late was near the shortest.
+func (w *Window) stands() bool { return slices.Min(w.rank.trips[:]) > w.RTT.Shortest*5/4 }
 
 // A round trip that loses more than a quarter, and more packets than by chance, adds excessStep to
 // the excess. Each takes one away. At mostExcess the path carries less than it did. Losses of

@@ -11,6 +11,7 @@ import "verbena/internal/monotime"
 type lossRank struct {
 	trips  [rankTrips]monotime.Duration // the newest, 0 for those yet to come
 	oldest int                          // of trips
+	at     monotime.Time                // of the newest
 	mean   float64                      // of late: 1 is the longest, and 1/2 is expected by chance
 }
 
@@ -24,13 +25,19 @@ const (
 	queueRank = 0.7
 )
 
-func (r *lossRank) sample(took monotime.Duration) {
+// sample takes in the round trip of a packet that was sent after the sample before. A sender may
+// measure each of its packets: sixteen of those are no round trip.
+func (r *lossRank) sample(now monotime.Time, took monotime.Duration) {
+	if now.Sub(r.at) < took {
+		return
+	}
+	r.at = now
 	r.trips[r.oldest] = took
 	r.oldest = (r.oldest + 1) % rankTrips
 }
 
-// lost takes note of a loss when newest was the newest round trip.
-func (r *lossRank) lost(newest monotime.Duration) {
+// lost takes note of a loss that a round trip showed. A queue stands if none of late was short.
+func (r *lossRank) lost(newest monotime.Duration, stands bool) {
 	known, shorter := 0, 0 // halves for those as long, as newest itself
 	for _, t := range r.trips {
 		switch {
@@ -44,7 +51,7 @@ func (r *lossRank) lost(newest monotime.Duration) {
 		known++
 	}
 	rank := 1.0
-	if known > 1 {
+	if known > 1 && !stands {
 		rank = float64(shorter-1) / float64(2*(known-1))
 	}
 	r.mean += float64((rank - r.mean) * rankGain)

@@ -43,6 +43,62 @@ func TestLossesOfAShortPath(t *testing.T) {
 	}
 }
 
+// A sender that measures each packet is told from chance, too: its round trips count once each, and
+// a loss has that which showed it. As much as is tolerated shrinks the window in a queue only.
+func TestLossesOfASenderThatMeasuresEachPacket(t *testing.T) {
+	const trip, packets, losses = 800 * monotime.Microsecond, 64, 48
+	for _, c := range []struct {
+		name string
+		lost func(loss int) int // the packet whose round trip shows it
+		part float64            // of the window that the last loss leaves
+	}{
+		{"a full queue", func(int) int { return packets - 1 }, 0.5},
+		{"chance", func(loss int) int { return loss * 37 % packets }, 1},
+	} {
+		var w Window
+		w.Start(DeliveryRate)
+		now, left := monotime.Time(0), 0.0
+		for loss := range losses {
+			for i := range 8 * packets { // the queue grows for eight round trips
+				now = now.Add(trip / packets)
+				w.Sample(now, trip+monotime.Duration(i)*200, 0, false)
+				if i/8 == c.lost(loss) && i%8 == 7 {
+					w.Missed()
+				}
+			}
+			w.bytes = 128 << 10
+			w.RoundEnds(now, 1, packets, 1, least)
+			left = float64(w.Bytes()) / (128 << 10)
+		}
+		if left != c.part {
+			t.Errorf("%s: the last loss leaves %.2f of the window, want %.2f", c.name, left, c.part)
+		}
+	}
+}
+
+// Where a queue is always full the round trips are alike. Much loss beside one that stands tells it.
+func TestLossesOfAQueueThatStands(t *testing.T) {
+	const empty, trip = 500 * monotime.Microsecond, 900 * monotime.Microsecond
+	for _, c := range []struct {
+		lost, all int
+		shrinks   bool
+	}{{2, 16, true}, {2, 32, false}, {1, 8, false}} {
+		var w Window
+		w.Start(DeliveryRate)
+		w.Sample(0, empty, 0, true)
+		now, shrinks := monotime.Time(0), false
+		for range 64 {
+			now = now.Add(trip)
+			w.Sample(now, trip, 0, true)
+			w.bytes = 128 << 10
+			shrinks = w.RoundEnds(now, c.lost, c.all, 1, least)
+		}
+		if shrinks != c.shrinks {
+			t.Errorf("%d lost of %d: the window shrinks: %v", c.lost, c.all, shrinks)
+		}
+	}
+}
+
 // The window of a short path grows little after losses of a full queue, beyond its product.
 func TestGrowthInAQueueThatOverflows(t *testing.T) {
 	const trip, product = 800 * monotime.Microsecond, 4 << 10

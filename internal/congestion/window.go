@@ -82,10 +82,12 @@ type Window struct {
 	queued    bool                 // the newest round trip shows a queue
 	trips     [4]monotime.Duration // the newest without a loss
 	newest    monotime.Duration    // round trip
+	atLoss    monotime.Duration    // the round trip that showed a loss, 0 if there is none
 	jitter    monotime.Duration    // by which two round trips in a row differ
 	train     train
 	wait      wait
 	drain     drain
+	rank      lossRank
 	excess    int     // how many round trips lost much of late
 	wentBack  bool    // the peer goes back N
 	missing   float64 // the part of the newest round trip that was lost
@@ -113,7 +115,7 @@ const (
 
 // Start begins anew with an unknown path.
 func (w *Window) Start(a Algorithm) {
-	*w = Window{bytes: Initial, burst: burstTime}
+	*w = Window{bytes: Initial, burst: burstTime, rank: lossRank{mean: 1}}
 	switch a {
 	case DeliveryRate:
 		w.algorithm = newDeliveryRate()
@@ -157,6 +159,7 @@ func (w *Window) Sample(now monotime.Time, took monotime.Duration, bytes int, un
 	w.RTT.Sample(took)
 	w.jitters(took)
 	w.drains(now, took)
+	w.rank.sample(now, took)
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }
 
@@ -173,8 +176,26 @@ func (w *Window) Acked(now monotime.Time, n int) {
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
 func (w *Window) Lost(now monotime.Time, least int) {
+	w.rank.lost(w.newest, false)
+	w.shrink(now, least)
+}
+
+func (w *Window) shrink(now monotime.Time, least int) {
 	w.train.lost()
 	w.algorithm.lost(w, now, least)
+}
+
+// Missed takes note that the newest round trip shows a loss. A sender that measures one packet in a
+// round trip need not call it.
+func (w *Window) Missed() { w.atLoss = w.newest }
+
+// lossTrip returns the round trip that showed the newest loss.
+func (w *Window) lossTrip() monotime.Duration {
+	took := w.atLoss
+	if w.atLoss = 0; took == 0 {
+		return w.newest
+	}
+	return took
 }
 
 // Starts reports whether the first slow start goes on: few packets are not to end it by chance.
@@ -183,6 +204,9 @@ func (w *Window) Starts() bool { return w.algorithm.starts() }
 // Expired leaves so many bytes of window after a time-out. Before the round trip is known
 // a time-out says that the path is long as likely as that something was lost.
 func (w *Window) Expired(now monotime.Time, least, left int) {
+	if w.RTT.Smoothed != 0 {
+		w.rank.lost(w.newest, false)
+	}
 	w.train.lost()
 	w.algorithm.expired(w, now, least, left)
 }

@@ -15,6 +15,7 @@ import (
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/simnet"
+	wiretrp "verbena/internal/wire/trp"
 )
 
 // goldenTable is a file of testdata with a line for each row.
@@ -119,10 +120,13 @@ of the link's payload rate that is used, packets dropped, the mean queue in ms, 
 Written by: go test ./internal/flows -run TestTables/fairness -update
 
 kind      RTT  flows  ECN    start     used dropped    queue   Jain     used dropped    queue   Jain`}
-	for _, kind := range []Kind{Write, Read} {
+	for _, kind := range []Kind{Write, Read, Send, TRP} {
 		for _, rtt := range []monotime.Duration{ms / 10, ms, 10 * ms} {
 			for _, n := range []int{1, 2, 8} {
 				for _, ecn := range ecnModes {
+					if kind == TRP && ecn != "-" || kind == Send && n < 8 {
+						continue
+					}
 					s := Scenario{Kind: kind, Flows: n, MTU: ib.MTU1024, Rate: 1e9, RTT: rtt,
 						Buffer: 100_000}
 					if ecn != "-" {
@@ -146,6 +150,10 @@ kind      RTT  flows  ECN    start     used dropped    queue   Jain     used dro
 func fairness(s Scenario) string {
 	w, data := s.world()
 	const half = monotime.Second / 2
+	headers := float64(rcHeaders)
+	if s.Kind == TRP {
+		headers = wiretrp.HeaderBytes + simnet.FrameBytes
+	}
 	measure := func() string {
 		before, count := make([]int64, s.Flows), data.Count
 		for i, f := range w.Flows {
@@ -158,7 +166,7 @@ func fairness(s Scenario) string {
 			each = append(each, float64(f.Carried()-before[i])/half.Seconds())
 			sum += each[i]
 		}
-		link := float64(s.Rate) / 8 * 1024 / (1024 + rcHeaders)
+		link := float64(s.Rate) / 8 * 1024 / (1024 + headers)
 		passed, dropped := data.Count.Passed-count.Passed, data.Count.Dropped-count.Dropped
 		return fmt.Sprintf(" %7.1f%% %6.2f%% %8.3f %6.3f", sum/link*100,
 			100*float64(dropped)/float64(passed+dropped),

@@ -19,6 +19,9 @@ type recovery struct {
 	roundEnd       uint64
 	roundLost      int // bytes
 	roundDelivered int
+	// Transmissions before were outstanding when the window last shrank: their losses are of the
+	// same queue, or of the same chance.
+	recovered uint64
 	// round trips seen since the last call of progress: the latest transmission, how long it took,
 	// and the bytes that had arrived when it was sent
 	sampled       uint64
@@ -96,9 +99,7 @@ func (c *Conn) progress(now monotime.Time) {
 	}
 	l.sampled = 0
 	c.detectLoss(now)
-	if ends {
-		c.endRound(now)
-	}
+	c.endRound(now, ends)
 	l.rto = monotime.Never
 	if c.snd.una < c.snd.next {
 		c.startTimer(now)
@@ -139,7 +140,10 @@ func (c *Conn) detectLoss(now monotime.Time) {
 			}
 		}
 		c.count.By[Lost]++
-		l.roundLost += s.bytes
+		if s.xmit >= l.recovered {
+			l.roundLost += s.bytes
+			l.Missed()
+		}
 		c.lose(seq, s)
 	}
 }
@@ -158,17 +162,24 @@ func (c *Conn) lose(seq uint64, s *slot) {
 	s.state = lost
 }
 
-// endRound adapts the window to the losses of the round.
-func (c *Conn) endRound(now monotime.Time) {
+// endRound adapts the window to the losses of the round, which many losses of slow start end early.
+func (c *Conn) endRound(now monotime.Time, ends bool) {
 	l := &c.loss
 	all := l.roundLost + l.roundDelivered
+	if l.Starts() {
+		least := congestion.StartPackets * c.snd.largest
+		ends = ends || l.roundLost*congestion.LossTolerance > max(l.Bytes(), least)
+		all = max(all, least)
+	}
+	if !ends {
+		return
+	}
 	if l.roundLost > 0 {
 		l.reorders = max(l.reorders-1, 0)
 	}
-	if l.Starts() {
-		all = max(all, congestion.StartPackets*c.snd.largest)
+	if l.RoundEnds(now, l.roundLost, all, c.snd.largest, c.leastWindow()) {
+		l.recovered = c.snd.xmits + 1
 	}
-	l.RoundEnds(now, l.roundLost, all, c.snd.largest, c.leastWindow())
 	c.beginRound()
 }
 

@@ -355,11 +355,12 @@ func TestAllSackedButUnacknowledged(t *testing.T) {
 
 // Too much loss in a round halves the window; a time-out leaves two segments.
 func TestWindowFollowsLoss(t *testing.T) {
+	const trip = 2 * monotime.Millisecond // longer than paths on which one lost tells of a queue
 	s := established(t, Config{})
-	s.roundTrip(monotime.Millisecond)
+	s.roundTrip(trip)
 	before := s.c.loss.Bytes()
 	s.send(100)
-	s.pass(monotime.Millisecond)
+	s.pass(trip)
 	s.recv(sack(2, 101)) // one of a hundred
 	s.recv(ack(0, 101))
 	if s.c.loss.Bytes() < before {
@@ -367,7 +368,7 @@ func TestWindowFollowsLoss(t *testing.T) {
 	}
 	before = s.c.loss.Bytes()
 	s.send(100)
-	s.pass(monotime.Millisecond)
+	s.pass(trip)
 	s.recv(sack(131, 201)) // thirty
 	if got := s.c.loss.Bytes(); got > before/2+100*20 {
 		t.Errorf("thirty lost of a hundred: window %d, was %d", got, before)

@@ -305,7 +305,7 @@ func (q *QP) endRound(now monotime.Time) {
 	if r.board.inUse() && r.board.kept == 0 {
 		top = r.board.upper
 	}
-	all, tolerated := l.roundLost+(l.delivered-l.roundStart)/q.packetBytes(), 1
+	all := l.roundLost + (l.delivered-l.roundStart)/q.packetBytes()
 	window := q.windowPackets()
 	if l.Starts() {
 		all, window = max(all, congestion.StartPackets), max(window, congestion.StartPackets)
@@ -313,10 +313,7 @@ func (q *QP) endRound(now monotime.Time) {
 	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= window {
 		return
 	}
-	if l.RTT.Smoothed != 0 && !l.Long() {
-		tolerated = 0
-	}
-	if l.RoundEnds(now, l.roundLost, all, tolerated, l.leastWindow(q.MTU)) {
+	if l.RoundEnds(now, l.roundLost, all, 1, l.leastWindow(q.MTU)) {
 		l.recovering, l.recovered = true, r.max
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
