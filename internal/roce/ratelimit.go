@@ -9,7 +9,8 @@ import (
 
 // RateLimit bounds how fast a queue pair sends: ibv_modify_qp_rate_limit(3). It counts the bytes of
 // the packets that the send queue makes, from BTH to ICRC. Acknowledgements and the responses to
-// READs, which the peer asked for, go at once. The zero value is no limit.
+// READs, which the peer asked for, go at once. Another one may limit those: rc/responserate.go. The
+// zero value is no limit.
 type RateLimit struct {
 	kbps  uint32
 	slack monotime.Duration // how far the sender may be ahead of the rate
@@ -34,6 +35,11 @@ func (l *RateLimit) Set(a *ib.QPAttr, mtu int) {
 	if l.kbps == 0 {
 		l.free = 0
 	}
+}
+
+// Follow sets a limit of rate bytes a second. A sender may be slack ahead of it.
+func (l *RateLimit) Follow(rate float64, slack monotime.Duration) {
+	l.kbps, l.slack = uint32(rate*8/1000), slack
 }
 
 // time returns how long n bytes take at the rate.

@@ -7,6 +7,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
@@ -165,12 +166,15 @@ func (q *QP) repeatSingle(p *wire.Packet) {
 }
 
 // pollResponses fills the burst with pending responses.
-func (q *QP) pollResponses(b *roce.Burst) {
+func (q *QP) pollResponses(now monotime.Time, b *roce.Burst) {
 	r := &q.resp
 	done := 0
 	for done < len(r.out) && !b.Full() {
 		o := &r.out[done]
-		sent := false
+		sent, before := false, b.Bytes()
+		if r.rate != nil && o.kind >= respRead && r.rate.limit.Holds(now) {
+			break
+		}
 		switch o.kind {
 		case respAck:
 			sent = q.sendAck(o, b)
@@ -205,6 +209,9 @@ func (q *QP) pollResponses(b *roce.Burst) {
 		}
 		if !sent {
 			break
+		}
+		if r.rate != nil && o.kind >= respRead {
+			q.sentResponse(now, b.Bytes()-before)
 		}
 		if o.kind != respRead || (o.left == 0 && o.begun) {
 			q.away.sent = q.away.sent || o.away

@@ -39,10 +39,16 @@ func (q *QP) handleMark(now monotime.Time, p *wire.Packet) {
 	}
 }
 
-// handleCNP shrinks the window: a packet was marked on its way to the peer.
+// handleCNP slows what is on the way to the peer, where a packet was marked: requests, and
+// responses to a foreign requester. One of Verbena bounds the responses by its own window.
 func (q *QP) handleCNP(now monotime.Time) {
 	q.Count[roce.RcvdCNP]++
-	q.req.marked(now, q)
+	if q.resp.foreign && q.State() != ib.QPErr {
+		q.slowResponses(now)
+	}
+	if onlyResponses := q.req.una == q.req.max && len(q.resp.saved) > 0; !onlyResponses {
+		q.req.marked(now, q)
+	}
 }
 
 // marked shrinks the window of a queue pair that sends.

@@ -188,6 +188,7 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 
 // readResponse returns the response of a READ.
 func (q *QP) readResponse(p *wire.Packet) response {
+	q.resp.foreign = !p.Selective
 	o := response{kind: respRead, psn: p.PSN, msn: q.resp.msn, srq: p.XRCETH.SRQ, va: p.RETH.VA,
 		rkey: p.RETH.RKey, left: p.RETH.DMALen}
 	if q.domain != nil {
@@ -330,6 +331,7 @@ func (q *QP) acceptSingle(p *wire.Packet, k responseKind, orig uint64) {
 	r := &q.resp
 	r.epsn = r.epsn.Add(1)
 	r.msn = r.msn.Add(1)
+	r.foreign = !p.Selective
 	q.save(resource{kind: k, first: p.PSN, last: p.PSN, orig: orig})
 	q.owe(response{kind: k, psn: p.PSN, msn: r.msn, orig: orig})
 }

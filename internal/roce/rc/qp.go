@@ -121,7 +121,7 @@ func (q *QP) fail(e ib.EventType) {
 // Spec: IBTA vol. 1, 10.3.1.7 Error state.
 func (q *QP) flush() {
 	q.req.stopTimers()
-	q.resp.out = q.resp.out[:0]
+	q.resp.out, q.resp.rate = q.resp.out[:0], nil
 	q.Discard()
 	if q.domain == nil {
 		q.Flush()
@@ -202,13 +202,13 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 		q.resp.ackWaited = !later // for one burst only: the peer may be blocked on it
 		if n := b.Packets(); n > 0 && n < shortBurst {
 			if !later {
-				q.pollResponses(b) // behind the answer if it fits the burst, else in the next
+				q.pollResponses(now, b) // behind the answer if it fits the burst, else in the next
 			}
 			q.Sent(b)
 			return true
 		}
 	}
-	q.pollResponses(b)
+	q.pollResponses(now, b)
 	q.resp.ackWaited = q.resp.ackWaited && len(q.resp.out) > 0
 	if requests && b.Len() == 0 {
 		q.pollRequests(now, b)
@@ -245,6 +245,9 @@ func (q *QP) NextTimeout() monotime.Time {
 	if q.away.due != 0 {
 		at = min(at, q.away.due)
 	}
+	if q.resp.rate != nil {
+		at = min(at, q.resp.rate.limit.Due())
+	}
 	return at
 }
 
@@ -262,6 +265,9 @@ func (q *QP) HandleTimeout(now monotime.Time) {
 		q.req.paced = monotime.Never
 	}
 	q.Rate.HandleTimeout(now)
+	if q.resp.rate != nil {
+		q.resp.rate.limit.HandleTimeout(now)
+	}
 	if !now.Before(q.req.board.due) {
 		q.judge(now)
 	}

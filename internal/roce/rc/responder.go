@@ -31,6 +31,9 @@ type responder struct {
 	awaited   bool // the peer's application may wait for the acknowledgement owed
 	ackWaited bool // the acknowledgement owed let one burst of requests go first
 
+	foreign bool          // the newest READ or atomic is not of an end of Verbena
+	rate    *responseRate // of responses to a foreign requester; nil is no limit
+
 	out   []response // owed to the peer, oldest first, in PSN order
 	saved []resource // READs and atomics that duplicates may name
 	fatal response   // the NAK that ended the queue pair, in case the requester missed it
