@@ -54,13 +54,16 @@ func (d *Info) macGID() (g ib.GID) {
 //
 // Source: the attributes that iw_cm gives a queue pair, and P_Key index and port,
 // which InfiniBand wants.
-var iwarpTaken = map[[2]ib.QPState]ib.QPAttrMask{
-	{ib.QPReset, ib.QPInit}: ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort,
-	{ib.QPInit, ib.QPInit}:  ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort,
-	{ib.QPRTS, ib.QPRTS}:    ib.QPAccessFlags,
-	{ib.QPRTS, ib.QPSQD}:    ib.QPEnSQDAsyncNotify,
-	{ib.QPSQD, ib.QPSQD}:    ib.QPAccessFlags,
-	{ib.QPSQD, ib.QPRTS}:    ib.QPAccessFlags,
+var iwarpTaken = [...]struct {
+	from, to ib.QPState
+	mask     ib.QPAttrMask
+}{
+	{ib.QPReset, ib.QPInit, ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort},
+	{ib.QPInit, ib.QPInit, ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort},
+	{ib.QPRTS, ib.QPRTS, ib.QPAccessFlags},
+	{ib.QPRTS, ib.QPSQD, ib.QPEnSQDAsyncNotify},
+	{ib.QPSQD, ib.QPSQD, ib.QPAccessFlags},
+	{ib.QPSQD, ib.QPRTS, ib.QPAccessFlags},
 }
 
 // checkIWARP is CheckModify of an iWARP queue pair, which is of type RC.
@@ -73,7 +76,12 @@ func checkIWARP(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask,
 	if mask&ib.QPStateAttr != 0 {
 		next = a.State
 	}
-	taken, ok := iwarpTaken[[2]ib.QPState{cur, next}]
+	taken, ok := ib.QPAttrMask(0), false
+	for _, e := range iwarpTaken {
+		if e.from == cur && e.to == next {
+			taken, ok = e.mask, true
+		}
+	}
 	switch {
 	case next == ib.QPReset || next == ib.QPErr:
 	case !ok && (next == ib.QPRTR || next == ib.QPRTS):

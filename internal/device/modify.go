@@ -12,80 +12,95 @@ import (
 )
 
 // transition is one permitted change of state and the attributes that must and
-// may come with it, by transport service.
+// may come with it.
 type transition struct {
-	allowed            bool
+	from, to           ib.QPState
 	required, optional byType
 }
 
 // byType has attributes by the type of queue pair.
-type byType [ib.QPTypeXRCRecv + 1]ib.QPAttrMask
+type byType struct{ ud, uc, rc, xsend, xrecv, raw ib.QPAttrMask }
 
+func (b *byType) of(t ib.QPType) ib.QPAttrMask {
+	switch t {
+	case ib.QPTypeUD:
+		return b.ud
+	case ib.QPTypeUC:
+		return b.uc
+	case ib.QPTypeRC:
+		return b.rc
+	case ib.QPTypeXRCSend:
+		return b.xsend
+	case ib.QPTypeXRCRecv:
+		return b.xrecv
+	case ib.QPTypeRawPacket:
+		return b.raw
+	}
+	return 0
+}
+
+// Attributes that several changes have.
 const (
-	apm      = ib.QPAltPath | ib.QPPathMigState
-	numState = int(ib.QPErr) + 1
+	apm       = ib.QPAltPath | ib.QPPathMigState
+	connected = ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
+	path      = ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
+	late      = ib.QPAltPath | ib.QPAccessFlags | ib.QPPKeyIndex
+	access    = ib.QPCurState | ib.QPAccessFlags | apm
+	requester = ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
+	responder = ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
+	notify    = ib.QPEnSQDAsyncNotify
+	drained   = ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
+)
+
+var (
+	initial = byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected,
+		xsend: connected, xrecv: connected, raw: ib.QPPort}
+	live = byType{ud: ib.QPCurState | ib.QPQKey | ib.QPRateLimit, uc: access | ib.QPRateLimit,
+		rc:    access | ib.QPMinRNRTimer | ib.QPRateLimit,
+		xsend: access | ib.QPRateLimit, xrecv: access | ib.QPMinRNRTimer,
+		raw: ib.QPCurState | ib.QPRateLimit}
 )
 
 // transitions is the table of ibv_modify_qp(3), to which the kernel's ib_core
 // adds XRC and CurState. The man page has limits of the rate for raw packets only; here every
 // queue pair that sends has one. Changes to RESET and ERR are always permitted and take no
-// attributes.
-var transitions = func() (t [numState][numState]transition) {
-	add := func(from, to ib.QPState, required, optional byType) {
-		t[from][to] = transition{true, required, optional}
-	}
-	for s := ib.QPReset; s <= ib.QPErr; s++ {
-		add(s, ib.QPReset, byType{}, byType{})
-		add(s, ib.QPErr, byType{}, byType{})
-	}
-	const (
-		rc, uc, ud   = ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD
-		raw          = ib.QPTypeRawPacket
-		xsend, xrecv = ib.QPTypeXRCSend, ib.QPTypeXRCRecv
-	)
-	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
-	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected,
-		xsend: connected, xrecv: connected, raw: ib.QPPort}
-	add(ib.QPReset, ib.QPInit, initial, byType{})
-	add(ib.QPInit, ib.QPInit, byType{}, initial)
-
-	path := ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
-	responder := ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
-	late := ib.QPAltPath | ib.QPAccessFlags | ib.QPPKeyIndex
-	add(ib.QPInit, ib.QPRTR,
+// attributes: these are not listed.
+var transitions = [...]transition{
+	{ib.QPReset, ib.QPInit, initial, byType{}},
+	{ib.QPInit, ib.QPInit, byType{}, initial},
+	{ib.QPInit, ib.QPRTR,
 		byType{uc: path, rc: path | responder, xsend: path, xrecv: path | responder},
-		byType{ud: ib.QPPKeyIndex | ib.QPQKey, uc: late, rc: late, xsend: late, xrecv: late})
-
-	access := ib.QPCurState | ib.QPAccessFlags | apm
-	live := byType{
-		ud: ib.QPCurState | ib.QPQKey | ib.QPRateLimit,
-		uc: access | ib.QPRateLimit, rc: access | ib.QPMinRNRTimer | ib.QPRateLimit,
-		xsend: access | ib.QPRateLimit, xrecv: access | ib.QPMinRNRTimer,
-		raw: ib.QPCurState | ib.QPRateLimit,
-	}
-	requester := ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
-	add(ib.QPRTR, ib.QPRTS,
+		byType{ud: ib.QPPKeyIndex | ib.QPQKey, uc: late, rc: late, xsend: late, xrecv: late}},
+	{ib.QPRTR, ib.QPRTS,
 		byType{ud: ib.QPSQPSN, uc: ib.QPSQPSN, rc: ib.QPSQPSN | requester,
-			xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout},
-		live)
-	add(ib.QPRTS, ib.QPRTS, byType{}, live)
-	add(ib.QPSQD, ib.QPRTS, byType{}, live)
-	add(ib.QPSQE, ib.QPRTS, byType{},
-		byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags})
-
-	const notify = ib.QPEnSQDAsyncNotify
-	add(ib.QPRTS, ib.QPSQD, byType{},
-		byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify})
-	drained := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
-	add(ib.QPSQD, ib.QPSQD, byType{}, byType{
+			xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout}, live},
+	{ib.QPRTS, ib.QPRTS, byType{}, live},
+	{ib.QPSQD, ib.QPRTS, byType{}, live},
+	{ib.QPSQE, ib.QPRTS, byType{},
+		byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags}},
+	{ib.QPRTS, ib.QPSQD, byType{},
+		byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify}},
+	{ib.QPSQD, ib.QPSQD, byType{}, byType{
 		ud:    ib.QPPKeyIndex | ib.QPQKey,
 		uc:    drained,
 		rc:    drained | ib.QPPort | requester | responder,
 		xsend: drained | ib.QPPort | requester,
 		xrecv: drained | ib.QPPort | ib.QPTimeout | responder,
-	})
-	return t
-}()
+	}},
+}
+
+// transitionOf returns the change from one state to another, if it is permitted.
+func transitionOf(from, to ib.QPState) (tr *transition, ok bool) {
+	if to == ib.QPReset || to == ib.QPErr {
+		return &transition{}, true
+	}
+	for i := range transitions {
+		if tr := &transitions[i]; tr.from == from && tr.to == to {
+			return tr, true
+		}
+	}
+	return nil, false
+}
 
 // Taken is mask without the attributes that XRC queue pairs, which are one half
 // of an RC one, are given for the half they lack. Applications set both halves
@@ -145,16 +160,16 @@ func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr,
 	if mask&ib.QPStateAttr != 0 {
 		next = a.State
 	}
-	if int(next) >= numState || !transitions[cur][next].allowed {
+	tr, ok := transitionOf(cur, next)
+	if !ok {
 		return cur, invalid("State", "cannot go from %v to %v", cur, next)
 	}
-	tr := &transitions[cur][next]
 	given := mask &^ ib.QPStateAttr
-	if missing := tr.required[t] &^ given; missing != 0 {
+	if missing := tr.required.of(t) &^ given; missing != 0 {
 		return cur, invalid("mask", "%v → %v of a %v queue pair also needs %v", cur, next, t,
 			maskNames(missing))
 	}
-	if extra := given &^ (tr.required[t] | tr.optional[t]); extra != 0 {
+	if extra := given &^ (tr.required.of(t) | tr.optional.of(t)); extra != 0 {
 		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t,
 			maskNames(extra))
 	}
