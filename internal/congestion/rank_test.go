@@ -76,7 +76,7 @@ func TestLossesOfASenderThatMeasuresEachPacket(t *testing.T) {
 	}
 }
 
-// Where a queue is always full the round trips are alike. Much loss beside one that stands tells it.
+// Where a queue is always full the round trips are alike. Much loss beside one that stands tells.
 func TestLossesOfAQueueThatStands(t *testing.T) {
 	const empty, trip = 500 * monotime.Microsecond, 900 * monotime.Microsecond
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Flows that share a short path and its queue drop little of what they send, also where hosts
-// answer a little late. With these seeds eight TRP flows dropped 12 %, eight WRITEs 11.7.
+// Flows that share a short path and its queue drop few packets, also where hosts answer a little
+// late. With this seed eight TRP flows dropped 12 %, eight WRITEs 11.7.
 func TestSharedShortPathDropsLittle(t *testing.T) {
 	const most = 0.012
 	for _, kind := range []Kind{Write, TRP} {
