@@ -10,8 +10,8 @@ import (
 
 // The operations of each type of queue pair. Spec: IBTA vol. 1, table 84, and annex A14.
 var (
-	// Those of RoCE come first. From ofNTB on they are those of NTB links, and from ofIWARP on those
-	// of iWARP (RFC 5040 and RFC 7306).
+	// Those of RoCE. From ofNTB on they are those of NTB links, and from ofIWARP on those of iWARP
+	// (RFC 5040 and RFC 7306).
 	reliable = []ib.WROpcode{ib.WRAtomicWrite, ib.WRFlush, ib.WRSendWithImm, ib.WRSend,
 		ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
 		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR}
