@@ -36,6 +36,11 @@ func (r *lossRank) sample(now monotime.Time, took monotime.Duration) {
 	r.oldest = (r.oldest + 1) % rankTrips
 }
 
+// newest returns the newest round trip taken in.
+func (r *lossRank) newest() monotime.Duration {
+	return r.trips[(r.oldest+rankTrips-1)%rankTrips]
+}
+
 // lost takes note of a loss that a round trip showed. A queue stands if none of late was short.
 func (r *lossRank) lost(newest monotime.Duration, stands bool) {
 	known, shorter := 0, 0 // halves for those as long, as newest itself

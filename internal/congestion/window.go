@@ -187,13 +187,15 @@ func (w *Window) shrink(now monotime.Time, least int) {
 
 // Missed takes note that the newest round trip shows a loss. A sender that measures one packet in a
 // round trip need not call it.
-func (w *Window) Missed() { w.atLoss = w.newest }
+func (w *Window) Missed() { w.atLoss = w.rank.newest() }
 
-// lossTrip returns the round trip that showed the newest loss.
+// lossTrip returns the round trip that showed the newest loss, one of those that the rank is among.
+// That of the packet that shows it will not do: of a burst the last are answered latest, and show
+// most losses.
 func (w *Window) lossTrip() monotime.Duration {
 	took := w.atLoss
 	if w.atLoss = 0; took == 0 {
-		return w.newest
+		return w.rank.newest()
 	}
 	return took
 }
