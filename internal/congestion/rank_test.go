@@ -77,8 +77,8 @@ func TestLossesOfASenderThatMeasuresEachPacket(t *testing.T) {
 	}
 }
 
-// The last packets of a burst are answered latest, and show most losses. That is no queue. (TRP with
-// 1 % lost on loopback had 68 MB/s instead of 360.)
+// The last packets of a burst are answered latest, and show most losses. That is no queue. (TRP
+// with 1 % lost on loopback had 68 MB/s instead of 360.)
 func TestLossesShownLateInABurst(t *testing.T) {
 	const trip, packets = 300 * monotime.Microsecond, 64
 	var w Window
