@@ -176,7 +176,7 @@ func (w *Window) Acked(now monotime.Time, n int) {
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
 func (w *Window) Lost(now monotime.Time, least int) {
-	w.rank.lost(w.newest, false)
+	w.rank.lost(w.rank.newest(), false)
 	w.shrink(now, least)
 }
 
@@ -207,7 +207,7 @@ func (w *Window) Starts() bool { return w.algorithm.starts() }
 // a time-out says that the path is long as likely as that something was lost.
 func (w *Window) Expired(now monotime.Time, least, left int) {
 	if w.RTT.Smoothed != 0 {
-		w.rank.lost(w.newest, false)
+		w.rank.lost(w.rank.newest(), false)
 	}
 	w.train.lost()
 	w.algorithm.expired(w, now, least, left)
