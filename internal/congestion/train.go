@@ -14,7 +14,9 @@ type train struct {
 	bytes  int               // sent before the first acknowledgement
 	sentAt monotime.Time     // the first packet
 	spread monotime.Duration // from the first packet to the last, as sent
+	again  monotime.Time     // when a packet was first repeated, 0 before
 	first  monotime.Time     // acknowledgement
+	newest monotime.Time     // acknowledgement
 	acked  int               // bytes by the first acknowledgement, and by later ones
 	later  int
 	over   bool
@@ -41,21 +43,31 @@ func (t *train) sent(now monotime.Time, n int) {
 	t.spread = now.Sub(t.sentAt)
 }
 
-// arrived takes note that n bytes were acknowledged.
+// repeated takes note that a packet was sent again.
+func (t *train) repeated(now monotime.Time) {
+	if t.again == 0 {
+		t.again = now
+	}
+}
+
+// arrived takes note that n bytes were acknowledged. Acknowledgements that may answer a repeated
+// packet come later than at the rate of the path. Those before them count.
 func (t *train) arrived(now monotime.Time, n int) {
 	switch {
 	case t.over || n == 0:
 		return
 	case t.first == 0:
 		t.first, t.acked = now, n
+	case t.again != 0 && now.Sub(t.again) >= t.first.Sub(t.sentAt)*7/8: // jitter
+		t.acked = t.bytes
 	default:
-		t.acked, t.later = t.acked+n, t.later+n
+		t.newest, t.acked, t.later = now, t.acked+n, t.later+n
 	}
 	if t.acked < t.bytes {
 		return
 	}
 	t.over = true
-	took := now.Sub(t.first)
+	took := t.newest.Sub(t.first)
 	if t.later >= leastTrain && took > 2*t.spread {
 		t.rate = float64(t.later) / took.Seconds()
 	}

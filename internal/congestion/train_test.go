@@ -9,6 +9,27 @@ import (
 	"verbena/internal/monotime"
 )
 
+// A packet that is repeated before the first acknowledgement is answered much later than the rest
+// of the first window, if its first copy was lost.
+func TestTrainOfARepeatedPacket(t *testing.T) {
+	const us, ms, bytes = monotime.Microsecond, monotime.Millisecond, 1000
+	for name, arrived := range map[string]int{"one of it was lost": 15, "so was an acknowledgement": 11} {
+		var a train
+		for range 16 {
+			a.sent(1, bytes)
+		}
+		a.repeated(monotime.Time(1).Add(10 * ms))
+		back := monotime.Time(1).Add(50 * ms)
+		for i := range arrived {
+			a.arrived(back.Add(monotime.Duration(i)*8*us), bytes)
+		}
+		a.arrived(back.Add(10*ms), (16-arrived)*bytes)
+		if want := 125e6; math.Abs(a.rate-want) > want/1000 {
+			t.Errorf("%s: %.0f bytes a second, want %.0f", name, a.rate, want)
+		}
+	}
+}
+
 // The acknowledgements of a first window come at the rate of the path's slowest link. A train that
 // is short, whose packets did not leave together, or that lost one says nothing.
 func TestTrain(t *testing.T) {

@@ -240,6 +240,9 @@ func (w *Window) Sent(now monotime.Time, n int) {
 	w.sendAt = max(w.sendAt, now).Add(w.takes(n))
 }
 
+// Repeated takes note that a packet was sent again.
+func (w *Window) Repeated(now monotime.Time) { w.train.repeated(now) }
+
 // takes returns the time that n bytes take at the pace.
 func (w *Window) takes(n int) monotime.Duration {
 	return monotime.Duration(float64(n) * float64(w.paceTime) / float64(max(w.paceBytes, 1)))

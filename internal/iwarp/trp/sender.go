@@ -205,6 +205,7 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 	if s.state == lost {
 		w.lost--
 		s.again = true
+		c.loss.Repeated(now)
 		c.count.By[Retransmitted]++
 	} else {
 		w.next++

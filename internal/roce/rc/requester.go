@@ -290,9 +290,13 @@ func (q *QP) windowOpen() bool {
 // window is outstanding in part only: the rest has arrived, and the responder keeps it.
 func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) }
 
-// maxSpan lets a packet be lost several times in a row while later packets go on. One in a million
-// is lost four times where 3 % are lost.
-const maxSpan = 4
+// maxSpan lets a packet be lost several times in a row while later packets go on. Where 5 % are
+// lost each way, a packet that is asked for again is lost again one time in ten. A window of 10
+// Gb/s and 10 ms has 12,000 packets.
+//
+// Source: internal/flows/testdata/goodput.txt, READ with 5 % lost. With 4 the mean of four seeds
+// is 930 MB/s there instead of 1,072.
+const maxSpan = 8
 
 func (q *QP) windowPackets() int {
 	return min(max(q.req.loss.Bytes()/q.packetBytes(), 1), maxOutstanding)
@@ -368,6 +372,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	timed := !repeated
 	if repeated {
 		r.loss.again(first, r.next)
+		r.loss.Repeated(now)
 		timed = r.loss.firstCopy(first)
 		q.Count[roce.Retransmitted]++
 	} else {
