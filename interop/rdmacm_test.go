@@ -6,6 +6,7 @@ package interop
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"verbena/interop/guest"
@@ -28,14 +29,17 @@ func TestRdmaClient(t *testing.T) {
 	})
 }
 
-// betweenListeners runs a server that does not say when it listens, and its
-// client.
+// betweenListeners runs a server that does not say when it listens, and its client. The client must
+// not begin before: of several identifiers some may be refused and others accepted, and the server
+// would wait for those for ever.
 func betweenListeners(t *testing.T, p pair, server, client string) {
 	t.Helper()
 	s := guest.Start(t, p.server, exchangeLimit, unmodified(p.server, server))
-	if isOurs(p.server) { // there is no one to refuse before the port is open
-		guest.Run(t, p.server, exchangeLimit, "until ss -Hlun sport = :4791 | grep -q .; do sleep 0.02; done")
+	listens := "rdma resource show cm_id | grep -q LISTEN"
+	if isOurs(p.server) {
+		listens = filepath.Join(programs, "verbena") + " stat --objects | grep -q listening"
 	}
-	guest.Start(t, p.client, exchangeLimit, onceItListens(unmodified(p.client, client))).Succeed()
+	guest.Run(t, p.server, exchangeLimit, "until "+listens+"; do sleep 0.02; done")
+	guest.Start(t, p.client, exchangeLimit, unmodified(p.client, client)).Succeed()
 	s.Succeed()
 }
