@@ -58,7 +58,7 @@ func (t *train) arrived(now monotime.Time, n int) {
 		return
 	case t.first == 0:
 		t.first, t.acked = now, n
-	case t.again != 0 && now.Sub(t.again) >= t.first.Sub(t.sentAt)*7/8: // jitter
+	case t.again != 0 && now.Sub(t.first) >= t.again.Sub(t.sentAt)*7/8: // jitter
 		t.acked = t.bytes
 	default:
 		t.newest, t.acked, t.later = now, t.acked+n, t.later+n

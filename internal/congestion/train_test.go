@@ -13,17 +13,23 @@ import (
 // of the first window, if its first copy was lost.
 func TestTrainOfARepeatedPacket(t *testing.T) {
 	const us, ms, bytes = monotime.Microsecond, monotime.Millisecond, 1000
-	for name, arrived := range map[string]int{"one of it was lost": 15, "so was an acknowledgement": 11} {
+	for name, c := range map[string]struct {
+		trip    monotime.Duration
+		arrived int
+	}{
+		"one of it was lost": {50 * ms, 15}, "so was an acknowledgement": {50 * ms, 11},
+		"a long path": {200 * ms, 15},
+	} {
 		var a train
 		for range 16 {
 			a.sent(1, bytes)
 		}
 		a.repeated(monotime.Time(1).Add(10 * ms))
-		back := monotime.Time(1).Add(50 * ms)
-		for i := range arrived {
+		back := monotime.Time(1).Add(c.trip)
+		for i := range c.arrived {
 			a.arrived(back.Add(monotime.Duration(i)*8*us), bytes)
 		}
-		a.arrived(back.Add(10*ms), (16-arrived)*bytes)
+		a.arrived(back.Add(10*ms), (16-c.arrived)*bytes)
 		if want := 125e6; math.Abs(a.rate-want) > want/1000 {
 			t.Errorf("%s: %.0f bytes a second, want %.0f", name, a.rate, want)
 		}

@@ -48,7 +48,7 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
 	}
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
-	most := max(ordinaryPiece, maxSpan*window/depth)
+	most := max(ordinaryPiece, leastSpan*window/depth)
 	if r.loss.Marks() {
 		most = max(min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece), 2*window/depth)
 	}
