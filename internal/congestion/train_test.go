@@ -9,8 +9,8 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A packet that is repeated before the first acknowledgement is answered much later than the rest
-// of the first window, if its first copy was lost.
+// A packet that is repeated before the first acknowledgement is answered late if its first copy was
+// lost. The rest of the first window is the train.
 func TestTrainOfARepeatedPacket(t *testing.T) {
 	const us, ms, bytes = monotime.Microsecond, monotime.Millisecond, 1000
 	for name, c := range map[string]struct {

@@ -46,6 +46,7 @@ func TestGoodputWithLoss(t *testing.T) {
 
 // A network that is late now and then costs little: late packets are not taken for lost for ever.
 func TestGoodputWithReordering(t *testing.T) {
+	notShort(t)
 	s := Scenario{Kind: Write, Rate: 1e9, MTU: ib.MTU1024, RTT: 10 * monotime.Millisecond,
 		Reorder: 10_000, Late: monotime.Millisecond}
 	r := Run(s)
@@ -109,12 +110,9 @@ func TestEarlyLossGoingBackN(t *testing.T) {
 
 // Round trips that vary cost little where nothing is lost: they are not taken for a queue.
 func TestGoodputWithJitter(t *testing.T) {
+	notShort(t)
 	for _, kind := range []Kind{Write, Send, Read, TRP} {
 		for _, jitter := range []monotime.Duration{ms / 10, ms / 4} {
-			if testing.Short() && jitter > ms/10 {
-				t.Logf("%v, jitter %v is left out: run without -short", kind, jitter)
-				continue
-			}
 			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Jitter: jitter}
 			r := Run(s)
 			t.Logf("%v jitter %v: %.3g MB/s", &s, jitter, r.Goodput/1e6)
@@ -127,10 +125,8 @@ func TestGoodputWithJitter(t *testing.T) {
 
 // The count of lost packets that `verbena stat` shows is that of the network.
 func TestLostPacketsAreCounted(t *testing.T) {
+	notShort(t)
 	losses := []int{0, 1000, 10_000}
-	if testing.Short() {
-		losses = losses[2:]
-	}
 	for _, kind := range []Kind{Write, Send, Read, TRP} {
 		for _, loss := range losses {
 			s := Scenario{Kind: kind, Rate: 1e9, RTT: monotime.Millisecond, Loss: loss}
@@ -147,12 +143,9 @@ func TestLostPacketsAreCounted(t *testing.T) {
 // Hosts that sleep for up to 5 ms when a packet has come, and then handle all that have, lose
 // little. They acknowledge rarely, their round trips vary, and their bursts come together.
 func TestHostsThatNap(t *testing.T) {
+	notShort(t)
 	for _, kind := range []Kind{Write, Send, Read} {
 		for _, nap := range []monotime.Duration{ms / 3, ms, 5 * ms} {
-			if testing.Short() && nap != ms {
-				t.Logf("%v, naps of %v are left out: run without -short", kind, nap)
-				continue
-			}
 			s := Scenario{Kind: kind, Rate: 1e8, MTU: ib.MTU1024, RTT: ms / 10, Naps: always(nap),
 				Loss: 50_000, Measured: 2 * monotime.Second}
 			r := Run(s)
@@ -174,6 +167,7 @@ func always(d monotime.Duration) func(*rand.Rand) monotime.Duration {
 // report that came late was a loss, and each long sleep a time-out that left a window of two
 // segments.
 func TestHostsThatStall(t *testing.T) {
+	notShort(t)
 	for _, c := range []struct {
 		rtt, usual, longest monotime.Duration
 		loss                int
@@ -183,10 +177,6 @@ func TestHostsThatStall(t *testing.T) {
 		{ms, ms / 5, 30 * ms, 0, 40},
 	} {
 		for _, kind := range []Kind{Write, Read, TRP} {
-			if testing.Short() && kind != TRP {
-				t.Logf("%v is left out: run without -short", kind)
-				continue
-			}
 			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU4096, RTT: c.rtt, Loss: c.loss,
 				Measured: monotime.Second}
 			s.Naps = func(r *rand.Rand) monotime.Duration {
@@ -212,9 +202,7 @@ const mostRepeated = 1.3
 // Little more is repeated than was lost at 10 Gb/s, too, where the first window may overfill the
 // buffer. TestGoodput bounds it at 1 Gb/s with packets of 4096 bytes, TestGoodputWithLoss of 1024.
 func TestRepeatedWithLoss(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10 Gb/s take long: run without -short")
-	}
+	notShort(t)
 	for _, rtt := range []monotime.Duration{ms, 10 * ms} {
 		for _, kind := range []Kind{Write, Send, Read, TRP} {
 			s := Scenario{Kind: kind, Rate: 1e10, MTU: ib.MTU4096, RTT: rtt, Loss: 10_000}

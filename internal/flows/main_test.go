@@ -14,3 +14,12 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
+
+// notShort skips a test of timing and congestion on an emulated machine, where it takes minutes. No
+// byte order matters there.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("an emulated machine takes minutes, and no byte order matters here")
+	}
+}

@@ -74,6 +74,7 @@ func TestMarkedFlows(t *testing.T) {
 
 // DCQCN fills the link and shares it evenly.
 func TestDCQCN(t *testing.T) {
+	notShort(t)
 	for _, c := range []struct {
 		flows int
 		us    monotime.Duration
@@ -81,10 +82,6 @@ func TestDCQCN(t *testing.T) {
 	}{
 		{1, 100, 0.95}, {8, 100, 0.9}, {2, 1000, 0.9},
 	} {
-		if testing.Short() && c.us != 1000 {
-			t.Logf("%d flows over %d µs are left out: run without -short", c.flows, c.us)
-			continue
-		}
 		for _, kind := range []Kind{Write, Read} {
 			s := markedScenario(kind, c.flows, c.us, congestion.DCQCN)
 			r := Run(s)
@@ -100,6 +97,7 @@ func TestDCQCN(t *testing.T) {
 // A rate that DCQCN has cut far below that of the link is not taken for loss: acknowledgements are
 // asked for often enough. Nothing is dropped here.
 func TestDCQCNAsksForAcknowledgements(t *testing.T) {
+	notShort(t)
 	link := simnet.Link{Rate: 1e10, Delay: 2 * monotime.Microsecond, Buffer: 4_000_000,
 		Mark: simnet.Marking{From: 100_000, To: 400_000, Most: 100_000}}
 	line := incast(Spec{Kind: Write, Congestion: congestion.DCQCN}, 8, link)

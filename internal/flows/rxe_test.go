@@ -151,6 +151,7 @@ func TestRequesterAsRxeIsNotHeldUp(t *testing.T) {
 // A network that is late costs a requester that goes back N what it repeats, and never a time-out:
 // the responder keeps packets that came early, and acknowledges all when the late one comes.
 func TestReorderingOfForeignRequester(t *testing.T) {
+	notShort(t)
 	for _, late := range []monotime.Duration{ms / 20, ms / 5} {
 		s := Scenario{Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Reorder: 1000, Late: late}
 		r, there := playRxe(s, monotime.Second)
@@ -167,12 +168,9 @@ func TestReorderingOfForeignRequester(t *testing.T) {
 // A responder that goes back N drops the packets after a late one: the requester has to go back.
 // It does so once for each, without a time-out. So it does for READ responses.
 func TestReorderingTowardsForeignResponder(t *testing.T) {
+	notShort(t)
 	for _, kind := range []Kind{Write, Send, Read} {
 		for _, late := range []monotime.Duration{ms / 20, ms / 5} {
-			if testing.Short() && late > ms/20 {
-				t.Logf("%v, late by %v is left out: run without -short", kind, late)
-				continue
-			}
 			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Reorder: 1000, Late: late,
 				GoBackN: true, Measured: monotime.Second}
 			r := Run(s)

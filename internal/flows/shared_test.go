@@ -12,13 +12,10 @@ import (
 // Flows that share a short path and its queue drop few packets, also where hosts answer a little
 // late. With this seed eight TRP flows dropped 12 %, eight WRITEs 11.7.
 func TestSharedShortPathDropsLittle(t *testing.T) {
+	notShort(t)
 	const most = 0.012
 	for _, kind := range []Kind{Write, TRP} {
 		for _, jitter := range []monotime.Duration{0, ms / 50} {
-			if testing.Short() && (kind != TRP || jitter > 0) {
-				t.Logf("%v, jitter %v is left out: run without -short", kind, jitter)
-				continue
-			}
 			s := Scenario{Kind: kind, Flows: 8, MTU: ib.MTU1024, Rate: 1e9, RTT: ms / 10,
 				Jitter: jitter, Buffer: 100_000, Seed: 4}
 			w, data := s.world()

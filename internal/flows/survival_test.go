@@ -64,6 +64,7 @@ func latencies(s *Scenario, n int) (took []monotime.Duration) {
 
 // On a path of 1 ms that loses 1 % each way 99 of 100 messages take at most three round trips.
 func TestLatencyWithLoss(t *testing.T) {
+	notShort(t)
 	for _, kind := range []Kind{Send, Write, Read, TRP} {
 		s := Scenario{Kind: kind, Rate: 1e9, RTT: monotime.Millisecond, Loss: 10_000, Message: 64}
 		n := 20_000

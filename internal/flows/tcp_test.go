@@ -15,9 +15,7 @@ import (
 // Source: RFC 9438, section 5.1: 1.054 segments / p^0.75 * RTT^0.75 in a window; at short round
 // trips the estimate of Reno is larger: 1.22 / sqrt(p) (RFC 3649, section 2).
 func TestModelsOfTCP(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an emulated machine takes minutes, and no byte order matters here")
-	}
+	notShort(t)
 	for _, c := range []struct {
 		kind        Kind
 		rtt         monotime.Duration
@@ -43,9 +41,7 @@ func TestModelsOfTCP(t *testing.T) {
 
 // Two flows of a model share a link, and each flow brings all its bytes through heavy loss.
 func TestModelsOfTCPShare(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an emulated machine takes minutes, and no byte order matters here")
-	}
+	notShort(t)
 	for _, kind := range []Kind{Cubic, BBR} {
 		s := Scenario{Kind: kind, Flows: 2, Rate: 1e8, RTT: 10 * ms, Buffer: 125_000, MTU: ib.MTU1024,
 			Warm: 5 * monotime.Second, Measured: 20 * monotime.Second}

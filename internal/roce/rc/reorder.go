@@ -47,8 +47,8 @@ const maxKept = 1 << 18
 const maxGaps = 1 << 15
 
 // ReorderBytes is the memory of a process for requests that arrive before their turn. One queue
-// pair may use half: 10 Gb/s carry as much in four round trips of 50 ms.
-const ReorderBytes = 512 << 20
+// pair may use half: 10 Gb/s carry as much in four round trips of 50 ms, in packets of 1,024 bytes.
+const ReorderBytes = 640 << 20
 
 // performedAtOnce bounds the kept requests that one call carries out, as its caller holds the lock
 // of the queue pair. The timer goes on with the others. At a microsecond each they take as long as

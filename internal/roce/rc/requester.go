@@ -289,7 +289,7 @@ func (q *QP) windowOpen() bool {
 // spanPackets returns how far after the oldest PSN that is missing a new one may be. More than a
 // window is outstanding in part only: the rest has arrived, and the responder keeps it.
 func (q *QP) spanPackets() int {
-	w, kept := q.windowPackets(), ReorderBytes/2/(q.MTU+requestBytes)
+	w, kept := q.windowPackets(), ReorderBytes/2/16*15/(q.MTU+requestBytes)
 	return min(max(leastSpan*w, min(mostSpan*w, kept)), maxKept)
 }
 
