@@ -256,3 +256,18 @@ func TestNothingLeft(t *testing.T) {
 		t.Errorf("%d descriptors, before %d", n, open)
 	}
 }
+
+// TestDestroyAcknowledgesWhatHasArrived destroys queue pairs to which a message is on its way within
+// the host. An adapter would have received and acknowledged it.
+func TestDestroyAcknowledgesWhatHasArrived(t *testing.T) {
+	for range 50 {
+		a, b := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
+		connect(t, a, b, ib.MTU1024, func(attr *ib.QPAttr) { attr.Timeout, attr.RetryCnt = 8, 1 })
+		_, err := b.qp.PostRecv(verbs.RecvWR{SGList: []ib.SGE{b.mr.SGE(0, 64)}})
+		check(t, err)
+		_, err = a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, 64)}})
+		check(t, err)
+		check(t, b.qp.Destroy())
+		a.one()
+	}
+}

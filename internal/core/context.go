@@ -85,6 +85,9 @@ func (c *Context) Close() error {
 	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)),
 		slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
+	if len(qps) > 0 {
+		c.eng.TakeArrived()
+	}
 	for _, q := range qps {
 		q.destroy()
 	}

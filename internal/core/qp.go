@@ -466,7 +466,7 @@ func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
 }
 
 // Destroy removes the queue pair, also with work outstanding, whose completions do not come any
-// more: ibv_destroy_qp(3).
+// more: ibv_destroy_qp(3). Messages that have arrived are acknowledged before.
 func (q *QP) Destroy() (err error) {
 	defer func() { q.ctx.logCall("ibv_destroy_qp", err, "qpn", text{q.QPN()}) }()
 	if n := q.mcast.attached(); n > 0 {
@@ -475,6 +475,7 @@ func (q *QP) Destroy() (err error) {
 	if n := q.flows.Load(); n > 0 {
 		return fail(syscall.EBUSY, "QP", "has %d flows", n)
 	}
+	q.ctx.eng.TakeArrived() // an adapter would have acknowledged it
 	if !q.destroy() {
 		return invalid("QP", "was destroyed before")
 	}
