@@ -257,8 +257,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestDestroyAcknowledgesWhatHasArrived destroys queue pairs to which a message is on its way within
-// the host. An adapter would have received and acknowledged it.
+// TestDestroyAcknowledgesWhatHasArrived destroys queue pairs to which a message is on its way
+// within the host. An adapter would have received and acknowledged it.
 func TestDestroyAcknowledgesWhatHasArrived(t *testing.T) {
 	for range 50 {
 		a, b := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
