@@ -64,10 +64,9 @@ bigendian: ## the pure Go part builds on s390x, and the portable packages' tests
 	CGO_ENABLED=0 GOARCH=s390x $(GO) vet ./...
 	CGO_ENABLED=0 GOARCH=s390x $(GO) test -short -exec qemu-s390x $$($(GO) list ./... | grep -E '$(PORTABLE)')
 
-# verbs and rdmacm take longest, and wait for most of it: they begin first.
 race: ## the concurrent packages' tests with the race detector
 	@scripts/need gcc libc6-dev
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)' | sort -r)
+	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)')
 
 UNIT_NEEDS = chromium tshark iperf3 iputils-ping iproute2 util-linux
 
