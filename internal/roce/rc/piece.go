@@ -5,7 +5,7 @@ package rc
 import "verbena/internal/queue"
 
 // ordinaryPiece bounds the length of one READ request, unless the READs that may be outstanding
-// need longer ones: all PSNs of spanPackets may be in use while a lost one is missing. Nothing
+// need longer ones: leastSpan windows may be in use while a lost one is missing. Nothing
 // slows responses on their way, and all that follow a lost one are in vain. The requester asks in
 // pieces of a quarter of its window at most.
 //
