@@ -15,6 +15,7 @@ import (
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path. A queue says that the window fills it.
 func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
+	packet := tolerated
 	if lost > 0 {
 		w.rank.lost(w.lossTrip(), lost > tolerated && lost*standingTolerance > all && w.stands())
 		if w.overflows() && w.RTT.Smoothed != 0 {
@@ -23,12 +24,13 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	}
 	w.missing = float64(lost) / float64(max(all, 1))
 	w.falls(lost, all)
+	much := w.lostMuch(lost, all, packet)
 	switch {
 	case lost > 0 && w.competes():
 		least = max(least, w.bytes/10*7)
 	case lost <= tolerated:
 		return false
-	case tolerated == 0, lost*LossTolerance > all:
+	case tolerated == 0, much:
 	case lost*queuedTolerance > all && w.queues():
 		least = max(least, w.bytes/8*7)
 	default:
@@ -36,6 +38,22 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	}
 	w.shrink(now, least)
 	return true
+}
+
+// lostMuch reports whether more was lost than is tolerated, an eighth.
+func (w *Window) lostMuch(lost, all, packet int) bool {
+	if !w.Long() || w.marked || w.queues() {
+		w.sumLost, w.sum = 0, 0
+		return lost*LossTolerance > all
+	}
+	w.sumLost += lost
+	w.sum += all
+	least := StartPackets * packet
+	much := w.sumLost*LossTolerance > max(w.sum, least)
+	if much || w.sum >= least {
+		w.sumLost, w.sum = 0, 0
+	}
+	return much
 }
 
 // standingTolerance bounds the part of a round trip, 1/16, that may be lost by chance while a queue
