@@ -42,7 +42,7 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 
 // lostMuch reports whether more was lost than is tolerated, an eighth.
 func (w *Window) lostMuch(lost, all, packet int) bool {
-	if !w.Long() || w.marked || w.queues() {
+	if w.marked || w.queues() {
 		w.sumLost, w.sum = 0, 0
 		return lost*LossTolerance > all
 	}
