@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -209,9 +210,13 @@ func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) 
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	ended := make(chan error, 1)
+	runtime.LockOSThread() // the program inherits this thread's priority
+	defer runtime.UnlockOSThread()
+	parent, ready := unix.Gettid(), make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread keeps its priority, and ends
-		urgent()
+		urgent(parent)
+		close(ready)
 		err := w.carry()
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "verbena: the network stopped: %v; it ends %s\n", err,
@@ -220,6 +225,7 @@ func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) 
 		}
 		ended <- err
 	}()
+	<-ready
 	runErr := runProgram(ctx, cmd, program)
 	ports[0].tap.Stop()
 	if <-ended != nil { // printed when it came
@@ -453,13 +459,27 @@ func onThread(f func() error) error {
 }
 
 // urgent has the calling thread run as soon as it can: before others if it may, and else with a
-// short slice, for which the scheduler lets it run soon.
+// short slice, for which the scheduler lets it run soon. At real-time priority it would wait for
+// ever for a thread of Go's runtime that needs its processor: the one that looks after system calls
+// holds a goroutine that returns from one, and that goroutine spins. So all threads of the process
+// get the priority, except the one with the number of other.
 //
-// Linux: sched(7); Documentation/scheduler/sched-eevdf.rst.
-func urgent() {
+// Linux: sched(7); Documentation/scheduler/sched-eevdf.rst. Go: setBlockOnExitSyscall of
+// runtime/proc.go.
+func urgent(other int) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	realTime := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	if unix.SchedSetAttr(0, &realTime, 0) == nil {
+		threads, _ := os.ReadDir("/proc/self/task")
+		for _, t := range threads {
+			if tid, err := strconv.Atoi(t.Name()); err == nil && tid != other {
+				_ = unix.SchedSetAttr(tid, &realTime, 0)
+			}
+		}
+		return
+	}
 	for _, attr := range []unix.SchedAttr{
-		{Policy: unix.SCHED_FIFO, Priority: 1},
 		{Policy: unix.SCHED_NORMAL, Nice: -20, Runtime: uint64(shortSlice)},
 		{Policy: unix.SCHED_NORMAL, Runtime: uint64(shortSlice)}, // nothing before Linux 6.12
 	} {
