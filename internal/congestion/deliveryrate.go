@@ -321,7 +321,7 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	default:
 		w.bytes += d.growth(w, now, n)
 	}
-	if d.ceiling < Most && !now.Before(d.ceilingUntil) {
+	if d.ceiling < Most && (!now.Before(d.ceilingUntil) || w.unlucky >= believeCeilingTrips) {
 		d.ceiling = Most
 	}
 	w.bytes = min(w.bytes, max(d.ceiling, d.held(w)), most)

@@ -29,15 +29,27 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	case lost > 0 && w.competes():
 		least = max(least, w.bytes/10*7)
 	case lost <= tolerated:
+		w.chance(lost)
 		return false
 	case tolerated == 0, much:
 	case lost*queuedTolerance > all && w.queues():
 		least = max(least, w.bytes/8*7)
 	default:
+		w.chance(lost)
 		return false
 	}
+	w.unlucky = 0
 	w.shrink(now, least)
 	return true
+}
+
+// chance takes note of a round trip whose losses are tolerated.
+func (w *Window) chance(lost int) {
+	if lost > 0 {
+		w.unlucky++
+	} else {
+		w.unlucky = max(w.unlucky-1, 0)
+	}
 }
 
 // lostMuch reports whether more was lost than is tolerated, an eighth.

@@ -91,6 +91,7 @@ type Window struct {
 	excess       int  // how many round trips lost much of late
 	wentBack     bool // the peer goes back N
 	sumLost, sum int
+	unlucky      int
 	missing      float64 // the part of the newest round trip that was lost
 	algorithm    algorithm
 }
