@@ -137,7 +137,7 @@ func (w *Window) jitters(took monotime.Duration) {
 // queues reports whether the newest round trips show a queue. One alone may be long by jitter.
 func (w *Window) queues() bool {
 	least := w.base() + w.RTT.Variation
-	if !w.exceeds() {
+	if !w.exceeds() || w.unlucky >= believeCeilingTrips {
 		least += min(w.RTT.Shortest/(2*queueShare), maxQueue)
 	}
 	return w.Long() && w.RTT.Variation <= w.RTT.Shortest/8 && slices.Min(w.trips[:]) > least
