@@ -116,6 +116,8 @@ func TestRoundEnds(t *testing.T) {
 		queue           bool
 		left            float64 // of the window
 	}{
+		"much of a few with a queue":  {packets / 7, packets / 7, true, 1. / 2},
+		"much of a few":               {packets / 7, packets / 7, false, 1},
 		"nothing is lost":             {0, 0, false, 1},
 		"a packet, none is tolerated": {1, 0, false, 1. / 2},
 		"a packet of a long path":     {1, 1, true, 1},

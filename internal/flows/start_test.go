@@ -17,12 +17,12 @@ import (
 const mostStart = 100
 
 func startTable() goldenTable {
-	g := goldenTable{name: "start", head: `How long a flow takes to fill a path without loss: a buffer of 1 MB with tail drop, path MTU 4096.
-Hosts answer up to the jitter late. Columns: the first round trip that brings 90 % of the link's
+	g := goldenTable{name: "start", head: `How long a flow takes to fill a path without loss: a buffer of 1 MB with tail drop. Hosts
+answer up to the jitter late. Columns: the first round trip that brings 90 % of the link's
 payload rate, packets dropped until the round trip 100.
 Written by: go test ./internal/flows -run TestTables/start -update
 
-kind        rate      RTT   jitter   trips  dropped`}
+kind        rate  MTU      RTT   jitter   trips  dropped`}
 	for _, s := range startPaths() {
 		g.rows = append(g.rows, goldenRow{key: startKey(&s), quick: startsSoon(&s),
 			play: func() string { return start(s) }})
@@ -33,13 +33,18 @@ kind        rate      RTT   jitter   trips  dropped`}
 func startPaths() (list []Scenario) {
 	for _, kind := range []Kind{Write, Read, Send, TRP} {
 		for _, gbits := range []int64{1, 10} {
-			for _, rtt := range []monotime.Duration{ms, 10 * ms, 50 * ms, 100 * ms} {
+			for _, rtt := range []monotime.Duration{ms, 10 * ms, 50 * ms, 100 * ms, 200 * ms} {
 				if gbits == 10 && rtt > 10*ms {
 					continue // 10,000 packets and more in each round trip
 				}
 				list = append(list,
 					Scenario{Kind: kind, MTU: ib.MTU4096, Rate: gbits * 1e9, RTT: rtt})
 			}
+		}
+	}
+	for _, kind := range []Kind{Write, Read, Send, TRP} {
+		for _, rtt := range []monotime.Duration{10 * ms, 100 * ms} {
+			list = append(list, Scenario{Kind: kind, MTU: ib.MTU1024, Rate: 1e9, RTT: rtt})
 		}
 	}
 	// The first packets say little where a host sleeps now and then.
@@ -53,7 +58,7 @@ func startPaths() (list []Scenario) {
 }
 
 func startKey(s *Scenario) string {
-	return fmt.Sprintf("%-5v %5d Gb/s %8v %8v", s.Kind, s.Rate/1e9, s.RTT, s.Jitter)
+	return fmt.Sprintf("%-5v %5d Gb/s %4d %8v %8v", s.Kind, s.Rate/1e9, s.MTU.Bytes(), s.RTT, s.Jitter)
 }
 
 // startsSoon reports whether a path holds little more than the buffer of 1 MB does.

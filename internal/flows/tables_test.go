@@ -113,33 +113,41 @@ var ecnModes = []string{"-", "yes", "DCQCN"}
 const rcHeaders = 12 + 4 + simnet.FrameBytes
 
 func fairnessTable() goldenTable {
-	g := goldenTable{name: "fairness", head: `Flows that share a link of 1 Gb/s with a buffer of 100 KB, path MTU 1024, 64 KiB messages. ECN:
-the link marks from 30 KB on. DCQCN: it marks, and the senders have that algorithm. Columns:
-packets dropped in the first half of a second; then from 0.5 to 1 s, and from 1.5 to 2 s, the part
-of the link's payload rate that is used, packets dropped, the mean queue in ms, Jain's index.
+	g := goldenTable{name: "fairness", head: `Flows that share a link with a buffer of 100 KB, 64 KiB messages. ECN: the link marks from 30 KB on.
+DCQCN: it marks, and the senders have that algorithm. Columns: packets dropped in the first half of
+a second; then from 0.5 to 1 s, and from 1.5 to 2 s, the part of the link's payload rate that is
+used, packets dropped, the mean queue in ms, Jain's index.
 Written by: go test ./internal/flows -run TestTables/fairness -update
 
-kind      RTT  flows  ECN    start     used dropped    queue   Jain     used dropped    queue   Jain`}
-	for _, kind := range []Kind{Write, Read, Send, TRP} {
-		for _, rtt := range []monotime.Duration{ms / 10, ms, 10 * ms} {
-			for _, n := range []int{1, 2, 8} {
-				for _, ecn := range ecnModes {
-					if kind == TRP && ecn != "-" || kind == Send && n < 8 {
-						continue
+kind      rate  MTU    RTT  flows  ECN    start     used dropped    queue   Jain     used dropped    queue   Jain`}
+	for _, path := range []struct {
+		rate int64
+		mtu  ib.MTU
+	}{{1e9, ib.MTU1024}, {1e9, ib.MTU4096}, {1e10, ib.MTU4096}} {
+		for _, kind := range []Kind{Write, Read, Send, TRP} {
+			for _, rtt := range []monotime.Duration{ms / 10, ms, 10 * ms} {
+				for _, n := range []int{1, 2, 8} {
+					for _, ecn := range ecnModes {
+						usual := path.mtu == ib.MTU1024
+						if kind == TRP && ecn != "-" || kind == Send && (n < 8 || !usual) ||
+							!usual && rtt != ms {
+							continue
+						}
+						s := Scenario{Kind: kind, Flows: n, MTU: path.mtu, Rate: path.rate, RTT: rtt,
+							Buffer: 100_000}
+						if ecn != "-" {
+							s.MarkAt = 30_000
+						}
+						if ecn == "DCQCN" {
+							s.Congestion = congestion.DCQCN
+						}
+						g.rows = append(g.rows, goldenRow{
+							key: fmt.Sprintf("%-5v %3d Gb/s %4d %6v %6d  %-5s", kind, path.rate/1e9,
+								path.mtu.Bytes(), rtt, n, ecn),
+							quick: usual && n == 8 && (rtt == ms || rtt < ms && ecn == "-"),
+							play:  func() string { return fairness(s) },
+						})
 					}
-					s := Scenario{Kind: kind, Flows: n, MTU: ib.MTU1024, Rate: 1e9, RTT: rtt,
-						Buffer: 100_000}
-					if ecn != "-" {
-						s.MarkAt = 30_000
-					}
-					if ecn == "DCQCN" {
-						s.Congestion = congestion.DCQCN
-					}
-					g.rows = append(g.rows, goldenRow{
-						key:   fmt.Sprintf("%-5v %7v %6d  %-5s", kind, rtt, n, ecn),
-						quick: n == 8 && (rtt == ms || rtt < ms && ecn == "-"),
-						play:  func() string { return fairness(s) },
-					})
 				}
 			}
 		}
@@ -166,7 +174,8 @@ func fairness(s Scenario) string {
 			each = append(each, float64(f.Carried()-before[i])/half.Seconds())
 			sum += each[i]
 		}
-		link := float64(s.Rate) / 8 * 1024 / (1024 + headers)
+		payload := float64(s.MTU.Bytes())
+		link := float64(s.Rate) / 8 * payload / (payload + headers)
 		passed, dropped := data.Count.Passed-count.Passed, data.Count.Dropped-count.Dropped
 		return fmt.Sprintf(" %7.1f%% %6.2f%% %8.3f %6.3f", sum/link*100,
 			100*float64(dropped)/float64(passed+dropped),
@@ -180,14 +189,15 @@ func fairness(s Scenario) string {
 }
 
 func incastTable() goldenTable {
-	g := goldenTable{name: "incast", head: `Incast: hosts at one switch write 256 KiB each to one host at the same moment. Links of 10 Gb/s
-and 2 us, path MTU 4096. ECN: the switch marks from 100 KB, all from 400 KB on. DCQCN: it
-marks, and the senders have that algorithm. Columns: when the first, the middle and the last flow
-ends, the last as a multiple of the ideal, packets dropped and repeated, time-outs.
+	g := goldenTable{name: "incast", head: `Incast: hosts at one switch send 256 KiB each to one host at the same moment; it READs them, or they
+WRITE or SEND. Links of 10 Gb/s and 2 us, path MTU 4096. ECN: the switch marks from 100 KB, all
+from 400 KB on. DCQCN: it marks, and the senders have that algorithm. Columns: when the first, the
+middle and the last flow ends, the last as a multiple of the ideal, packets dropped and repeated,
+time-outs.
 Written by: go test ./internal/flows -run TestTables/incast -update
 
 kind   hosts   buffer  ECN     first ms  median ms   last ms   ideal  dropped  repeated  time-outs`}
-	for _, kind := range []Kind{Write, Send} {
+	for _, kind := range []Kind{Write, Read, Send} {
 		for _, n := range []int{8, 64, 256} {
 			for _, buffer := range []int{500_000, 4_000_000} {
 				for _, ecn := range ecnModes {
@@ -224,6 +234,9 @@ func incast(spec Spec, n int, link simnet.Link) string {
 	to := host(0)
 	for i := range n {
 		spec.From, spec.To, spec.Bytes, spec.MTU = host(i+1), to, bytes, ib.MTU4096
+		if spec.Kind == Read {
+			spec.From, spec.To = spec.To, spec.From
+		}
 		spec.Message, spec.Depth, spec.Reads = 64<<10, 128, 16
 		spec.Fit()
 		w.Add(spec)
@@ -311,7 +324,7 @@ Columns: the part of the link that each has alone, and that each has beside the 
 Written by: go test ./internal/flows -run TestTables/beside -update
 
 kind   beside   RTT   buffer     alone  TCP alone    beside  TCP beside`}
-	for _, kind := range []Kind{Write, Read} {
+	for _, kind := range []Kind{Write, Read, Send, TRP} {
 		for _, tcp := range []Kind{Cubic, BBR} {
 			for _, rtt := range []monotime.Duration{ms, 10 * ms} {
 				for _, buffer := range []int{100_000, 1_000_000} {

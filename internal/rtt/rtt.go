@@ -34,16 +34,24 @@ type Estimator struct {
 	Variation monotime.Duration
 	Shortest  monotime.Duration // of all samples
 	backoff   uint8
+	doubtful  bool // the only sample may have begun before a time-out
 }
 
 // Sample takes in the round trip of a packet that was sent once. It ends the back-off.
+//
+// A first sample after a time-out may hold the time-out: the answer says that the packet arrived,
+// but may be to another one that was repeated. If the next is less than half of it, that is the
+// first.
 func (e *Estimator) Sample(rtt monotime.Duration) {
 	rtt = max(rtt, 1)
+	late := e.backoff > 0
 	e.backoff = 0
-	if e.Smoothed == 0 {
+	if e.Smoothed == 0 || e.doubtful && rtt < e.Smoothed/2 {
+		e.doubtful = late && e.Smoothed == 0
 		e.Smoothed, e.Variation, e.Shortest = rtt, rtt/2, rtt
 		return
 	}
+	e.doubtful = false
 	e.Shortest = min(e.Shortest, rtt)
 	e.Variation += ((e.Smoothed - rtt).Abs() - e.Variation) / 4
 	e.Smoothed += (rtt - e.Smoothed) / 8

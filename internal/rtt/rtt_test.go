@@ -52,3 +52,26 @@ func TestBackoffStaysUntilThereIsASample(t *testing.T) {
 		t.Errorf("%v: beyond %v nothing is doubled", e.Timeout(), Most)
 	}
 }
+
+// A first sample that came after a time-out may be of an answer to what was repeated then.
+func TestFirstSampleAfterATimeout(t *testing.T) {
+	for _, c := range []struct {
+		timedOut bool
+		next     monotime.Duration
+		most     monotime.Duration // of the time-out then
+	}{
+		{true, ms, ms + Least},
+		{true, 8 * ms, 35 * ms}, // nothing was repeated: the path is long
+		{false, ms, 40 * ms},
+	} {
+		var e Estimator
+		if c.timedOut {
+			e.BackOff()
+		}
+		e.Sample(11 * ms)
+		e.Sample(c.next)
+		if got := e.Timeout(); got > c.most || got < c.most*3/4 {
+			t.Errorf("%v after 11 ms (after a time-out: %v) and %v, want about %v", got, c.timedOut, c.next, c.most)
+		}
+	}
+}

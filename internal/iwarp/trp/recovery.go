@@ -167,9 +167,8 @@ func (c *Conn) endRound(now monotime.Time, ends bool) {
 	l := &c.loss
 	all := l.roundLost + l.roundDelivered
 	if l.Starts() {
-		least := congestion.StartPackets * c.snd.largest
-		ends = ends || l.roundLost*congestion.LossTolerance > max(l.Bytes(), least)
-		all = max(all, least)
+		enough := max(l.Bytes(), congestion.LeastJudged*c.snd.largest)
+		ends = ends || l.roundLost*congestion.LossTolerance > enough
 	}
 	if !ends {
 		return

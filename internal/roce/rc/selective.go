@@ -306,11 +306,11 @@ func (q *QP) endRound(now monotime.Time) {
 		top = r.board.upper
 	}
 	all := l.roundLost + (l.delivered-l.roundStart)/q.packetBytes()
-	window := q.windowPackets()
+	enough := q.windowPackets()
 	if l.Starts() {
-		all, window = max(all, congestion.StartPackets), max(window, congestion.StartPackets)
+		enough = max(enough, congestion.LeastJudged)
 	}
-	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= window {
+	if top.Before(l.roundEnd) && l.roundLost*congestion.LossTolerance <= enough {
 		return
 	}
 	if l.RoundEnds(now, l.roundLost, all, 1, l.leastWindow(q.MTU)) {
