@@ -9,8 +9,8 @@ import (
 )
 
 // RoundEnds shrinks the window if the losses of a round trip say that it is too large for the path:
-// so much was lost of all. It reports whether it did. As much as is tolerated, a packet, is chance,
-// but where a short path drops from a full queue, or where it is much and a queue shows.
+// so much was lost of all. It reports whether it did. One packet, which is tolerated, is chance. It
+// is not where a short path drops from a full queue, nor where few were sent and a queue shows.
 //
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path. A queue says that the window fills it.
@@ -61,8 +61,7 @@ type tally struct{ lost, all int }
 
 // tooMany reports whether more than an eighth was lost. Few packets are judged with those of the
 // round trips before, unless the network marks or a queue shows. Where a path loses 5 %, an eighth
-// of 31 packets is lost by chance in 7 % of round trips, and a window of 12 packets would be halved
-// every third.
+// of 31 packets is lost by chance in 7 % of round trips. Two of 12 are in every ninth.
 func (w *Window) tooMany(lost, all, packet int) bool {
 	if w.marked || w.queues() {
 		w.tally = tally{}
@@ -77,8 +76,7 @@ func (w *Window) tooMany(lost, all, packet int) bool {
 	return much
 }
 
-// LeastJudged is how many packets say that too many are lost. While the window starts a round trip
-// counts as so many at least.
+// LeastJudged is the least number of packets that are judged together.
 //
 // Source: internal/flows/testdata/fairness.txt. With 128 eight READs drop 1.60 % at 0.1 ms instead
 // of 0.35.

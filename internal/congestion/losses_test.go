@@ -69,8 +69,8 @@ func TestChanceLiftsTheCeiling(t *testing.T) {
 	}
 }
 
-// A window that seems to be more than its path carries shrinks at a small queue, but not where the
-// path loses packets by chance: what is lost is missing from the product.
+// A window that seems to be more than its path carries shrinks at a small queue. Where the path
+// loses packets by chance it does not: lost packets are missing from the product.
 func TestChanceIsNoQueue(t *testing.T) {
 	const packets, trip = 80, 10 * monotime.Millisecond
 	for name, c := range map[string]struct {

@@ -355,8 +355,8 @@ func TestLiveProgram(t *testing.T) {
 	}
 }
 
-// Where it may, the network runs at real-time priority with all threads of its process: else one that
-// waits for the processor could hold up the network. The program does not inherit that.
+// Where it may, the network runs at real-time priority with all threads of its process: else one
+// that waits for the processor could hold up the network. The program does not inherit that.
 func TestLivePriority(t *testing.T) {
 	const policies = `cut -d' ' -f41 /proc/$PPID/task/*/stat; echo; cut -d' ' -f41 /proc/self/stat`
 	out, errOut, _ := live(t, "host a b\nlink a b rate 1Gb/s", nil, "sh", "-c", policies)
