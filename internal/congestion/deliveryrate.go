@@ -385,6 +385,7 @@ func (d *deliveryRate) slow(w *Window, now monotime.Time) {
 func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
 	d.lossless = false
 	d.slow(w, now)
+	w.judged, w.judgedLost, w.unlucky = 0, 0, 0
 	product := d.product()
 	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
 	d.ceilingUntil = now.Add(believeCeilingTrips * w.RTT.Smoothed)

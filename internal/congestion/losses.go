@@ -9,13 +9,13 @@ import (
 )
 
 // RoundEnds shrinks the window if the losses of a round trip say that it is too large for the path:
-// so much was lost of all. It reports whether it did. One packet, which is tolerated, is chance. It
-// is not where a short path drops from a full queue, nor where few were sent and a queue shows.
+// so much was lost of all. It reports whether it did. A loss of one packet is chance. It is none
+// where a short path drops from a full queue, or where few packets were sent and a queue shows.
 //
 // Where one packet in a hundred is lost whatever is sent, a window that shrinks for each would not
 // fill the path. A queue says that the window fills it.
-func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) bool {
-	packet := tolerated
+func (w *Window) RoundEnds(now monotime.Time, lost, all, packet, least int) bool {
+	tolerated := packet
 	if lost > 0 {
 		w.rank.lost(w.lossTrip(), lost > tolerated && lost*standingTolerance > all && w.stands())
 		if w.overflows() && w.RTT.Smoothed != 0 {
@@ -24,59 +24,52 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, tolerated, least int) b
 	}
 	w.missing = float64(lost) / float64(max(all, 1))
 	w.falls(lost, all)
-	much := w.tooMany(lost, all, packet)
+	queues, shrinks := w.queues(), true
+	much := w.tooMany(lost, all, packet, queues)
 	switch {
 	case lost > 0 && w.competes():
 		least = max(least, w.bytes/10*7)
-	case lost <= tolerated && (lost*LossTolerance <= all || !w.queues()):
-		w.byChance(lost)
-		return false
+	case lost <= tolerated && !much && (lost*LossTolerance <= all || !queues):
+		shrinks = false
 	case tolerated == 0, much:
-	case lost*queuedTolerance > all && w.queues():
+	case lost*queuedTolerance > all && queues:
 		least = max(least, w.bytes/8*7)
 	default:
-		w.byChance(lost)
-		return false
+		shrinks = false
 	}
-	w.unlucky = 0
-	w.shrink(now, least)
-	return true
+	switch {
+	case shrinks:
+		w.shrink(now, least)
+	case lost > 0:
+		w.unlucky = min(w.unlucky+1, 2*believeCeilingTrips)
+	case w.unlucky > 0:
+		w.unlucky--
+	}
+	return shrinks
 }
 
-// byChance takes note of a round trip whose losses are tolerated.
-func (w *Window) byChance(lost int) {
-	if lost > 0 {
-		w.unlucky++
-	} else {
-		w.unlucky = max(w.unlucky-1, 0)
-	}
-}
-
-// losesByChance reports whether the path loses packets whatever the window is: in most round trips
-// of late, although no loss has shrunk the window.
+// losesByChance reports whether the path loses packets whatever the window is: round trips with
+// losses outnumber those without, although none has shrunk the window.
 func (w *Window) losesByChance() bool { return w.unlucky >= believeCeilingTrips }
 
-// tally has the losses of the round trips that are judged together.
-type tally struct{ lost, all int }
-
 // tooMany reports whether more than an eighth was lost. Few packets are judged with those of the
-// round trips before, unless the network marks or a queue shows. Where a path loses 5 %, an eighth
-// of 31 packets is lost by chance in 7 % of round trips. Two of 12 are in every ninth.
-func (w *Window) tooMany(lost, all, packet int) bool {
-	if w.marked || w.queues() {
-		w.tally = tally{}
-		return lost*LossTolerance > all
+// round trips before, unless the network marks or a queue shows. Where a path loses 5 %, more than
+// an eighth of 31 packets is lost by chance in 7 % of round trips. Of 12 packets it is in 12 %.
+func (w *Window) tooMany(lost, all, packet int, queues bool) bool {
+	least := LeastJudged * packet
+	if w.marked || queues {
+		w.judgedLost, w.judged, least = 0, 0, 0
 	}
-	t, least := &w.tally, LeastJudged*packet
-	t.lost, t.all = t.lost+lost, t.all+all
-	much := t.lost*LossTolerance > max(t.all, least)
-	if much || t.all >= least {
-		*t = tally{}
+	w.judgedLost, w.judged = w.judgedLost+lost, w.judged+all
+	much := lost*LossTolerance > max(all, least) ||
+		w.judgedLost*LossTolerance > max(w.judged, least)
+	if much || w.judged >= least {
+		w.judgedLost, w.judged = 0, 0
 	}
 	return much
 }
 
-// LeastJudged is the least number of packets that are judged together.
+// LeastJudged is the number of packets from which on they are judged alone.
 //
 // Source: internal/flows/testdata/fairness.txt. With 128 eight READs drop 1.60 % at 0.1 ms instead
 // of 0.35.

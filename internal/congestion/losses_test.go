@@ -32,17 +32,19 @@ func TestFewPacketsAreJudgedTogether(t *testing.T) {
 			every   int // so many rounds lose two packets
 			shrinks bool
 		}{"two of 36": {3, false}, "two of 12": {1, true}} {
-			w, shrinks := pathOf(trip, packets), false
-			w.rank.mean = 0.5 // by chance, where the path is short
-			for round := range rounds {
-				lost := 0
-				if round%c.every == 0 {
-					lost = 2
+			for _, unit := range []int{1, packet} { // RC counts packets, TRP bytes
+				w, shrinks := pathOf(trip, packets), false
+				w.rank.mean = 0.5 // by chance, where the path is short
+				for round := range rounds {
+					lost := 0
+					if round%c.every == 0 {
+						lost = 2 * unit
+					}
+					shrinks = w.RoundEnds(0, lost, packets*unit, unit, least) || shrinks
 				}
-				shrinks = w.RoundEnds(0, lost, packets, 1, least) || shrinks
-			}
-			if shrinks != c.shrinks {
-				t.Errorf("%v, %s lost: the window shrinks: %v", trip, name, shrinks)
+				if shrinks != c.shrinks {
+					t.Errorf("%v, %s lost: the window shrinks: %v", trip, name, shrinks)
+				}
 			}
 		}
 	}
@@ -52,18 +54,22 @@ func TestFewPacketsAreJudgedTogether(t *testing.T) {
 // for a second.
 func TestChanceLiftsTheCeiling(t *testing.T) {
 	const packets = 80
-	for name, lost := range map[string]int{"no losses": 0, "losses": 3} {
+	for name, every := range map[string]int{"every other round loses": 2, "each round loses": 1} {
 		w := pathOf(10*monotime.Millisecond, packets)
 		now := monotime.Time(0).Add(monotime.Second)
 		w.Lost(now, least)
 		ceiling := w.algorithm.(*deliveryRate).ceiling
-		for range 2 * believeCeilingTrips {
+		for round := range 2 * believeCeilingTrips {
+			lost := 0
+			if round%every == 0 {
+				lost = 3
+			}
 			now = now.Add(10 * monotime.Millisecond)
 			w.Sample(now, 10*monotime.Millisecond, w.Bytes()/20*19, true)
 			w.RoundEnds(now, lost, packets, 1, least)
 			w.Acked(now, w.Bytes())
 		}
-		if grows := w.Bytes() > ceiling; grows != (lost > 0) {
+		if grows := w.Bytes() > ceiling; grows != (every == 1) {
 			t.Errorf("%s: %d bytes after %v", name, w.Bytes(), now)
 		}
 	}

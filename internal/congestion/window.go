@@ -73,27 +73,27 @@ type Window struct {
 
 	bytes int
 	// The pace: paceBytes go out in paceTime, 0 is at once. A sender may be burst ahead of it.
-	paceBytes int
-	paceTime  monotime.Duration
-	burst     monotime.Duration
-	sendAt    monotime.Time        // when the line is free of all sent so far, at the pace
-	marked    bool                 // the network marks packets
-	calmAt    monotime.Time        // it is not believed to from then on
-	queued    bool                 // the newest round trip shows a queue
-	trips     [4]monotime.Duration // the newest without a loss
-	newest    monotime.Duration    // round trip
-	atLoss    monotime.Duration    // the round trip that showed a loss, 0 if there is none
-	jitter    monotime.Duration    // by which two round trips in a row differ
-	train     train
-	wait      wait
-	drain     drain
-	rank      lossRank
-	excess    int  // how many round trips lost much of late
-	wentBack  bool // the peer goes back N
-	tally     tally
-	unlucky   int     // round trips with losses, less those without, since the window shrank
-	missing   float64 // the part of the newest round trip that was lost
-	algorithm algorithm
+	paceBytes          int
+	paceTime           monotime.Duration
+	burst              monotime.Duration
+	sendAt             monotime.Time        // when the line is free of all sent so far, at the pace
+	marked             bool                 // the network marks packets
+	calmAt             monotime.Time        // it is not believed to from then on
+	queued             bool                 // the newest round trip shows a queue
+	trips              [4]monotime.Duration // the newest without a loss
+	newest             monotime.Duration    // round trip
+	atLoss             monotime.Duration    // the round trip that showed a loss, 0 if there is none
+	jitter             monotime.Duration    // by which two round trips in a row differ
+	train              train
+	wait               wait
+	drain              drain
+	rank               lossRank
+	excess             int     // how many round trips lost much of late
+	wentBack           bool    // the peer goes back N
+	judged, judgedLost int     // in round trips that are judged together
+	unlucky            int     // round trips with losses less those without, since it shrank
+	missing            float64 // the part of the newest round trip that was lost
+	algorithm          algorithm
 }
 
 // Initial is the window of an unknown path, in bytes: that of many hosts at once fits a switch.

@@ -39,15 +39,14 @@ type Estimator struct {
 
 // Sample takes in the round trip of a packet that was sent once. It ends the back-off.
 //
-// A first sample after a time-out may hold the time-out: the answer says that the packet arrived,
-// but may be to another one that was repeated. If the next is less than half of it, that is the
-// first.
+// A first sample after a time-out may be longer by the time-out: the answer may be to another
+// packet, which was repeated. If the next is less than half of it, the estimate begins anew.
 func (e *Estimator) Sample(rtt monotime.Duration) {
 	rtt = max(rtt, 1)
 	late := e.backoff > 0
 	e.backoff = 0
 	if e.Smoothed == 0 || e.doubtful && rtt < e.Smoothed/2 {
-		e.doubtful = late && e.Smoothed == 0
+		e.doubtful = late
 		e.Smoothed, e.Variation, e.Shortest = rtt, rtt/2, rtt
 		return
 	}

@@ -71,7 +71,8 @@ func TestFirstSampleAfterATimeout(t *testing.T) {
 		e.Sample(11 * ms)
 		e.Sample(c.next)
 		if got := e.Timeout(); got > c.most || got < c.most*3/4 {
-			t.Errorf("%v after 11 ms (after a time-out: %v) and %v, want about %v", got, c.timedOut, c.next, c.most)
+			t.Errorf("%v after 11 ms (after a time-out: %v) and %v, want about %v", got, c.timedOut,
+				c.next, c.most)
 		}
 	}
 }

@@ -203,8 +203,7 @@ func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) 
 	for i, p := range ports {
 		w.stations[macOf(i)] = p
 	}
-	// Other threads collect garbage, and may wait for a processor while all of ours wait for them.
-	// There is next to none.
+	// Other threads collect garbage, and the network would wait for them. There is next to none.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxFrameMemory + maxFrameMemory/2)
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -459,24 +458,23 @@ func onThread(f func() error) error {
 }
 
 // urgent has the calling thread run as soon as it can: before others if it may, and else with a
-// short slice, for which the scheduler lets it run soon. At real-time priority it would wait for
-// ever for a thread of Go's runtime that needs its processor: the one that looks after system calls
-// holds a goroutine that returns from one, and that goroutine spins. So all threads of the process
-// get the priority, except the one with the number of other.
+// short slice, for which the scheduler lets it run soon. At real-time priority all threads of the
+// process have it, but the one with the number of other. The thread of Go's runtime that looks
+// after system calls may hold a goroutine that returns from one. That goroutine spins, and would
+// keep the processor from a thread of lower priority.
 //
 // Linux: sched(7); Documentation/scheduler/sched-eevdf.rst. Go: setBlockOnExitSyscall of
 // runtime/proc.go.
 func urgent(other int) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	realTime := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
-		Flags: unix.SCHED_FLAG_RESET_ON_FORK}
-	if unix.SchedSetAttr(0, &realTime, 0) == nil {
-		threads, _ := os.ReadDir("/proc/self/task")
-		for _, t := range threads {
-			if tid, err := strconv.Atoi(t.Name()); err == nil && tid != other {
-				_ = unix.SchedSetAttr(tid, &realTime, 0)
-			}
+	realTime := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	threads, _ := os.ReadDir("/proc/self/task")
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil && tid != other && tid != unix.Gettid() {
+			_ = unix.SchedSetAttr(tid, &realTime, 0) // fails as the next call does
 		}
+	}
+	if unix.SchedSetAttr(0, &realTime, 0) == nil {
 		return
 	}
 	for _, attr := range []unix.SchedAttr{
