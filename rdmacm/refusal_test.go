@@ -114,7 +114,14 @@ func TestRefusedStreamsAreLogged(t *testing.T) {
 	gone := tcpDial(t, l.LocalAddr()) // asks nothing, and ends
 	check(t, gone.Close())
 	silent := tcpDial(t, l.LocalAddr())
-	until(t, "both were taken", func() bool { return b.counted(iwcm.Taken) == 4 })
+	until(t, "both were taken, and one has gone", func() bool {
+		if b.counted(iwcm.Taken) < 4 {
+			return false
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.iw.streams) == 1
+	})
 	check(t, l.Destroy())
 	ended(t, silent)
 	lines.wantRefused(t, l.LocalAddr(), " peer="+silent.LocalAddr().String(), "the listener was closed")

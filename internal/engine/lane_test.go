@@ -110,6 +110,37 @@ func (in *busyInput) TryPoll(bool) int { in.reads++; return Busy }
 func (in *busyInput) Stop()            {}
 func (in *busyInput) Divide(l *Lane)   { in.divided = append(in.divided, l) }
 
+// laterInput is read by another thread for some looks.
+type laterInput struct{ busy, taken int }
+
+func (in *laterInput) TryPoll(bool) int {
+	if in.busy > 0 {
+		in.busy--
+		return Busy
+	}
+	in.taken++
+	return 0
+}
+
+func (in *laterInput) Stop() {}
+
+// Before a queue pair is destroyed all packets of it are handled, also those that another thread has
+// read just now.
+func TestTakeArrivedWaitsForAReader(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Probe().StopBackground()
+	in := &laterInput{busy: 3}
+	e.AddInput(in)
+	e.TakeArrived()
+	if in.taken != 1 {
+		t.Errorf("read %d times after the other thread, want once", in.taken)
+	}
+}
+
 // A thread that often finds another one reading has the input divided, if that thread polls another
 // Lane. The background goroutine, or a thread that polls the same Lane, is no reason.
 func TestBusyInputIsDivided(t *testing.T) {

@@ -105,18 +105,31 @@ func (l *Lane) readInputs() (messages int) {
 // passed reports whether a multiple of every lies in (last-polls, last].
 func passed(last, polls, every uint64) bool { return last/every != (last-polls)/every }
 
-// TakeArrived handles all packets that have arrived. It waits for a thread that is reading a ring,
-// so that all that other processes of the host have written is handled. It skips other inputs that
-// a thread is reading.
+// TakeArrived handles all packets that have arrived. It waits for a thread that is reading an
+// input, which may have taken packets that it has not handled. The caller holds no lock that a
+// reader takes.
 func (e *Engine) TakeArrived() {
 	for _, r := range *e.rings.Load() {
 		r.TakeAll()
 	}
+	until := monotime.Now().Add(readerTimeout)
 	for _, in := range *e.inputs.Load() {
-		in.TryPoll(false)
+		readAfter(in, until)
 	}
 	e.bg.attended() // it may sleep by a doorbell that was read
 }
+
+// readAfter reads in once, after the thread that is reading it, if that is done before the time
+// until.
+func readAfter(in Input, until monotime.Time) {
+	for in.TryPoll(false) == Busy && monotime.Now().Before(until) {
+		runtime.Gosched()
+	}
+}
+
+// readerTimeout bounds how long a caller waits for a thread that reads: it is done in a fraction of
+// it.
+const readerTimeout = 10 * monotime.Millisecond
 
 // UpdateBoard shows on the Board how often a C program is to call PollFor. It is called after each
 // PollFor.
@@ -142,24 +155,15 @@ func (e *Engine) Woken() { e.bg.woken.Store(true) }
 // Leave sends pending output before the process exits, also that of another thread: the application
 // may have seen a completion before its message was acknowledged.
 func (e *Engine) Leave() {
-	until := monotime.Now().Add(leaveTimeout)
-	finish := func(in Input) {
-		for in.TryPoll(false) == Busy && monotime.Now().Before(until) {
-			runtime.Gosched()
-		}
-	}
+	until := monotime.Now().Add(readerTimeout)
 	for _, r := range *e.rings.Load() {
-		finish(r.Ring)
+		readAfter(r.Ring, until)
 	}
 	for _, in := range *e.inputs.Load() {
-		finish(in.Input)
+		readAfter(in.Input, until)
 	}
 	e.Settle()
 }
-
-// leaveTimeout bounds how long an exit waits: a thread that reads is done in a fraction of
-// it.
-const leaveTimeout = 10 * monotime.Millisecond
 
 // Arm sets a's timer, and wakes the background goroutine if it would sleep too long.
 func (e *Engine) Arm(a *Alarm, when monotime.Time) {
