@@ -124,8 +124,8 @@ func (in *laterInput) TryPoll(bool) int {
 
 func (in *laterInput) Stop() {}
 
-// Before a queue pair is destroyed all packets of it are handled, also those that another thread has
-// read just now.
+// Before a queue pair is destroyed all packets of it are handled, also those that another thread
+// has read just now.
 func TestTakeArrivedWaitsForAReader(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
