@@ -180,7 +180,7 @@ func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (
 		if waits && came == 0 {
 			// Those behind it on this processor run first: the next message may be their answer.
 			// Spin and Sleep keep the processor, and another thread that took them wakes up late.
-			a.Gosched()
+			a.LetRun()
 		}
 		if waits && came == 0 && a.Spin(func() bool {
 			others := a.Collect(false) > 0

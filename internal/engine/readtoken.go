@@ -4,6 +4,7 @@ package engine
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 
@@ -32,6 +33,8 @@ type ReadToken struct {
 	wakers atomic.Int32 // threads in WakeTokenHolder
 	due    atomic.Int32 // goroutines that were woken for their events and have not run since
 	spin   Spin         // of the goroutine that has the right
+
+	runnable [1]metrics.Sample // of the goroutine that has the right: what LetRun asks for
 }
 
 // ReadTokens returns a channel from which a goroutine that waits receives the right to read. It is
@@ -49,6 +52,7 @@ func (e *Engine) ReadTokens() <-chan *ReadToken {
 // open leaves poller nil if it fails.
 func (t *ReadToken) open(e *Engine) {
 	t.eng, t.free = e, make(chan *ReadToken, 1)
+	t.runnable[0].Name = "/sched/goroutines/runnable:goroutines"
 	bell, sockets := e.ArrivalFDs()
 	if e.arrival.set == e.bg.poller || bell < 0 {
 		return
@@ -137,6 +141,17 @@ func (t *ReadToken) Gosched() {
 	t.yields.Store(true)
 	runtime.Gosched()
 	t.yields.Store(false)
+}
+
+// LetRun lets goroutines run that are ready, and reports whether there were any. Gosched would wake
+// a thread if there are none. That takes the caller with it, to another core.
+func (t *ReadToken) LetRun() bool {
+	metrics.Read(t.runnable[:]) // 65 ns with 2 processors, 440 with 64
+	if v := t.runnable[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() == 0 {
+		return false
+	}
+	t.Gosched()
+	return true
 }
 
 // NoteDue adds n to the number of goroutines that were woken for their events and have not run

@@ -49,6 +49,31 @@ func TestOneGoroutineReads(t *testing.T) {
 	<-closed
 }
 
+// TestLetRun has a goroutine run that is ready, and otherwise the caller keep its thread.
+func TestLetRun(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a := <-e.ReadTokens()
+	defer a.Release()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nobody else takes what is ready
+	for i := 0; a.LetRun(); i++ {                   // the runtime's own goroutines may be ready
+		if i == 10_000 {
+			t.Fatal("something is ready each time")
+		}
+	}
+	var ran atomic.Bool
+	go func() { ran.Store(true) }()
+	if !a.LetRun() || !ran.Load() {
+		t.Error("a goroutine that was ready did not run")
+	}
+	if n := testing.AllocsPerRun(100, func() { a.LetRun() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestTokenHolderWakes has the goroutine that sleeps wake up for a message of a peer, and for
 // another goroutine. A reason to stay awake that comes while it falls asleep is not missed.
 func TestTokenHolderWakes(t *testing.T) {
