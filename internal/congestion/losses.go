@@ -72,7 +72,7 @@ func (w *Window) tooMany(lost, all, packet int, queues bool) bool {
 // LeastJudged is the number of packets from which on they are judged alone.
 //
 // Source: internal/flows/testdata/fairness.txt. With 128 eight READs drop 1.60 % at 0.1 ms instead
-// of 0.35.
+// of 0.37.
 const LeastJudged = 64
 
 // standingTolerance bounds the part of a round trip, 1/16, that may be lost by chance while a queue
