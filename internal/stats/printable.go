@@ -3,8 +3,8 @@
 package stats
 
 import (
+	"strconv"
 	"strings"
-	"unicode"
 )
 
 // printable replaces what a terminal would obey in the strings of a snapshot: any program chooses
@@ -36,7 +36,7 @@ func cleanCounters(list []Counter) {
 func clean(all ...*string) {
 	for _, s := range all {
 		*s = strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
+			if !strconv.IsPrint(r) {
 				return '?'
 			}
 			return r

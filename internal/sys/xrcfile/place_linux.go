@@ -3,10 +3,10 @@
 package xrcfile
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,10 +117,9 @@ func duplicate(f *os.File) (fd int, err error) {
 
 // suffix ends the names of a domain's sockets.
 func suffix(device string, dev, ino uint64) string {
-	h := fnv.New64a()
-	h.Write([]byte(device))
-	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, dev), ino))
-	return fmt.Sprintf(domainMark+"%016x", h.Sum64())
+	b := binary.LittleEndian.AppendUint64([]byte(device), dev)
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, ino))
+	return fmt.Sprintf(domainMark+"%x", sum[:8])
 }
 
 // lock locks a file, for as long as it takes to enter or to leave a domain.

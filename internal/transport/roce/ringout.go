@@ -3,7 +3,7 @@
 package roce
 
 import (
-	"hash/fnv"
+	"hash/crc32"
 	"net/netip"
 
 	"verbena/internal/engine"
@@ -113,10 +113,6 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 // pathTag distinguishes the packets of one pair of addresses from those of others, as the addresses
 // of an IP header do.
 func pathTag(src, dst netip.Addr) uint32 {
-	h := fnv.New32a()
-	for _, a := range [...]netip.Addr{src, dst} {
-		b := a.Unmap().As16()
-		h.Write(b[:])
-	}
-	return h.Sum32()
+	s, d := src.Unmap().As16(), dst.Unmap().As16()
+	return crc32.Update(crc32.ChecksumIEEE(s[:]), crc32.IEEETable, d[:])
 }
