@@ -14,9 +14,11 @@ import (
 	"verbena/internal/sys/portshare"
 	"verbena/internal/tools/bench"
 	"verbena/internal/tools/cli"
+	"verbena/internal/version"
 )
 
 func main() {
+	version.UseBuild()
 	portshare.KeeperPath = bench.Verbena
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	cmd := bench.Command()

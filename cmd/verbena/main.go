@@ -32,6 +32,7 @@ import (
 )
 
 func main() {
+	version.UseBuild()
 	portshare.KeeperPath = os.Executable
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.Execute(ctx, root(), os.Stderr)

@@ -12,8 +12,10 @@ func TestStampComesFirst(t *testing.T) {
 		t.Errorf("without a stamp: %q", v)
 	}
 	defer func(old string) { stamp = old }(stamp)
-	stamp = "0.1.0~git202601020304.0123abcd"
-	if v := String(); v != stamp {
+	const made = "0.1.0~git202601020304.0123abcd"
+	stamp = made
+	UseBuild()
+	if v := String(); v != made {
 		t.Errorf("String() = %q", v)
 	}
 }

@@ -301,7 +301,10 @@ var connected = [...]struct {
 const ucOpcodes = 12
 
 // opcodes is the opcode table.
-var opcodes = func() (t [256]OpInfo) {
+var opcodes [256]OpInfo
+
+func init() {
+	t := &opcodes
 	for _, s := range [...]struct {
 		name string
 		base Opcode
@@ -328,5 +331,4 @@ var opcodes = func() (t [256]OpInfo) {
 			t[o].HeaderBytes = BTHBytes
 		}
 	}
-	return t
-}()
+}
