@@ -7,6 +7,7 @@ import (
 
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
+	"verbena/internal/sys/cputime"
 )
 
 // Spin has a thread read on for policy.Spin before it sleeps, while that pays: a message that comes
@@ -14,14 +15,18 @@ import (
 //
 //	found within spinPays       ─► costs fall; once there are none, half the next rest
 //	found later, or not at all  ─► costs; a thread that found nothing sleeps
-//	costs reach spinPatience    ─► so many waits sleep at once, twice as many the next time
+//	costs reach spinPatience    ─► waits sleep at once for a time, for twice as long the next time
+//	found as soon as it sleeps  ─► the peer waits for this core: after the third time it gets it
 //
 // The zero value is ready. Several threads may use it: a note may be lost.
 type Spin struct {
 	costs atomic.Int32
 	rest  atomic.Int32 // waits to come that do not spin
-	term  atomic.Int32 // the last rest, halved since by messages that came soon
+	until atomic.Int64 // and those do not that begin before this time
+	term  atomic.Int64 // the last rest, halved since by messages that came soon
 	first atomic.Int64 // when the first look at sockets pays; 0: policy.SpinLook
+	vain  atomic.Int64 // when the last wait stopped spinning; 0: it had a message
+	held  atomic.Int32 // messages in a row that came as soon as the thread slept
 }
 
 const (
@@ -32,15 +37,22 @@ const (
 	spinPatience = 64
 	lateCosts    = 1
 	missCosts    = 16
-	soonSaves    = missCosts / 2
-	// Where more than a third of the waits are in vain the rests grow, too.
-	firstRest = 16
+	// Where more than a third of the waits are in vain costs grow.
+	soonSaves = missCosts / 2
+	// A rest is so many waits at least, and longer each time: from the first to the last. It ends
+	// at a multiple of its length, so that both ends of a connection within a host try together.
+	restWaits = 16
+	firstRest = 256 * monotime.Microsecond
+	lastRest  = firstRest << 6
+	// So many messages in a row that come as soon as the thread sleeps are no chance.
+	heldMost = 3
+	// The rest of a thread whose peer waits for the only core that both may use.
+	onlyRest = monotime.Second
 	// Looks at sockets after the first one: so many are so close together.
 	closeLooks = 4
 	closeLook  = monotime.Microsecond
 	// A long message is several waits: for its parts, and for its acknowledgement.
 	longRest = 4
-	lastRest = 1024
 )
 
 // Wait calls read, which reads arrivals, until it reports true or spinning does not pay. It reports
@@ -50,7 +62,27 @@ func (s *Spin) Wait(e *Engine, read func() bool) bool {
 		e.long.Store(n - 1)
 		return false
 	}
+	if s.vain.Load() != 0 && s.holdsPeer(monotime.Now()) && len(*e.rings.Load()) > 0 {
+		if cputime.LeaveCore() {
+			s.until.Store(int64(monotime.Now().Add(onlyRest)))
+		}
+	}
 	return s.wait(monotime.Now, e.ringsWait, read)
+}
+
+// holdsPeer reports, at the beginning of a wait after one that spun in vain, whether this thread
+// keeps its core from the one that it waits for. The system may leave both on one core for long,
+// though others are idle, as each finds a core to run on when it wakes up.
+func (s *Spin) holdsPeer(now monotime.Time) bool {
+	if vain := monotime.Time(s.vain.Swap(0)); now.Sub(vain) > spinPays {
+		s.held.Store(0)
+		return false
+	}
+	if s.held.Add(1) < heldMost {
+		return false
+	}
+	s.held.Store(0)
+	return true
 }
 
 // NoteMessage notes that a queue pair has sent or received so many bytes of one message at once, by
@@ -79,13 +111,17 @@ func (s *Spin) wait(clock func() monotime.Time, waiting, read func() bool) bool 
 		return false
 	}
 	start := clock()
+	if start < monotime.Time(s.until.Load()) {
+		return false
+	}
 	looks := 0 // at sockets
 	for look := start.Add(s.firstLook()); ; {
 		now := clock()
 		took := now.Sub(start)
 		if took > policy.Spin && looks > 0 { // with none the thread was held up
 			s.first.Store(0)
-			s.note(missCosts)
+			s.vain.Store(int64(now))
+			s.note(missCosts, now)
 			return false
 		}
 		bySocket := !now.Before(look)
@@ -106,7 +142,7 @@ func (s *Spin) wait(clock func() monotime.Time, waiting, read func() bool) bool 
 			s.learn(took, looks)
 		}
 		if took > spinPays {
-			s.note(lateCosts)
+			s.note(lateCosts, now)
 		} else {
 			s.paid()
 		}
@@ -135,15 +171,16 @@ func (s *Spin) learn(took monotime.Duration, looks int) {
 	s.first.Store(int64(min(max(d, closeLook), spinPays)))
 }
 
-// note adds the costs of a wait.
-func (s *Spin) note(costs int32) {
+// note adds the costs of a wait that ends now.
+func (s *Spin) note(costs int32, now monotime.Time) {
 	if s.costs.Add(costs) < spinPatience {
 		return
 	}
 	s.costs.Store(0)
-	term := min(max(2*s.term.Load(), firstRest), lastRest)
-	s.term.Store(term)
-	s.rest.Store(term)
+	term := min(max(2*monotime.Duration(s.term.Load()), firstRest), lastRest)
+	s.term.Store(int64(term))
+	s.until.Store(int64(now.NextMultiple(term)))
+	s.rest.Store(restWaits)
 }
 
 // paid notes a message that came soon.

@@ -69,67 +69,108 @@ func TestSpinRestsWhereItDoesNotPay(t *testing.T) {
 		after monotime.Duration
 		most  int // waits that spin before a rest
 	}{
-		{"not at all", monotime.Second, spinPatience / missCosts},
+		{"not at all", 200 * monotime.Microsecond, spinPatience / missCosts},
 		{"late", spinPays + 15*monotime.Microsecond, spinPatience / lateCosts},
 	} {
 		var w spinWorld
+		w.wait(c.after, false)
 		for rest := firstRest; rest <= 4*lastRest; rest *= 2 {
-			spun := 0
-			for w.spin.rest.Load() == 0 {
+			spun := 1
+			for ; w.spin.rest.Load() == 0; spun++ {
 				w.wait(c.after, false)
-				if spun++; w.took > policy.Spin+readCosts+2*clockCosts || spun > c.most {
-					t.Fatalf("%s: wait %d before the rest of %d: %v", c.name, spun, rest, w.took)
+				if w.reads == 0 || w.took > policy.Spin+readCosts+2*clockCosts {
+					t.Fatalf("%s: wait %d before the rest of %v: %v", c.name, spun, rest, w.took)
 				}
 			}
-			if spun < c.most {
-				t.Fatalf("%s: rests after %d waits", c.name, spun)
+			if spun != c.most {
+				t.Fatalf("%s: rests after %d waits, want %d", c.name, spun, c.most)
 			}
-			for i := range min(rest, lastRest) {
-				if w.wait(c.after, false); w.reads > 0 {
-					t.Fatalf("%s: wait %d of a rest of %d spins for %v", c.name, i, rest, w.took)
-				}
+			began, waits := w.now, 0
+			for w.wait(c.after, false); w.reads == 0; w.wait(c.after, false) {
+				waits++
+				w.now = w.now.Add(c.after)
+			}
+			most := max(min(rest, lastRest), restWaits*c.after) + 2*c.after
+			if took := w.now.Sub(began); waits < restWaits || took > most {
+				t.Fatalf("%s: a rest of %v for %d waits, want %d at least; and for %v, want %v at most",
+					c.name, rest, waits, restWaits, took, most)
 			}
 		}
 	}
 }
 
 // The first messages come late while the peer sleeps. A thread that spins on makes its peer's
-// messages come soon, so that both find what they wait for.
+// messages come soon, so that both find what they wait for. They try together, however they came to
+// rest. (Each tried for 64 of 1,088 waits, and both at a time by chance: after 0.3 s.)
 func TestSpinTwoEndsComeTogether(t *testing.T) {
-	var ends [2]spinWorld
 	const awake, asleep = 8 * monotime.Microsecond, 40 * monotime.Microsecond
-	sleeps := [2]bool{true, true}
-	ends[1].spin.rest.Store(lastRest / 2) // they do not try at once
-	slept := 0
-	for i := range 4 * lastRest {
-		at := i % 2
-		after := awake
-		if sleeps[1-at] {
-			after = asleep
+	for begin := monotime.Duration(0); begin < lastRest; begin += 100 * monotime.Microsecond {
+		var ends [2]spinWorld
+		for i := range ends {
+			ends[i].spin.term.Store(int64(lastRest))
+			at := monotime.Time(begin + monotime.Duration(i)*lastRest*2/3)
+			ends[i].spin.note(spinPatience, at)
 		}
-		sleeps[at] = !ends[at].wait(after, false)
-		if sleeps[at] && i > 3*lastRest {
-			slept++
+		now, sleeps := monotime.Time(begin), [2]bool{true, true}
+		slept := now // the last time
+		for now.Sub(monotime.Time(begin)) < 4*lastRest {
+			for i := range ends {
+				after := awake
+				if sleeps[1-i] {
+					after = asleep
+				}
+				w := &ends[i]
+				w.now = now
+				if sleeps[i] = !w.wait(after, false); sleeps[i] {
+					w.now, slept = now.Add(after), now
+				}
+				now = w.now
+			}
 		}
-	}
-	if slept > 0 {
-		t.Errorf("%d of the last %d waits were sleeps", slept, lastRest)
+		if took := slept.Sub(monotime.Time(begin)); took > 2*lastRest+monotime.Millisecond {
+			t.Errorf("begun after %v they came together after %v", begin, took)
+		}
 	}
 }
 
 // Messages that come soon shorten the rests again. One alone does not.
 func TestSpinForgetsRestsOnceItPays(t *testing.T) {
-	for soon, want := range map[int]int32{1: lastRest, 10: firstRest} {
+	for soon, want := range map[int]monotime.Duration{1: lastRest, 20: firstRest} {
 		var w spinWorld
-		w.spin.term.Store(lastRest)
+		w.spin.term.Store(int64(lastRest))
 		for range soon {
 			w.wait(monotime.Microsecond, true)
 		}
 		for w.spin.rest.Load() == 0 {
 			w.wait(monotime.Second, false)
 		}
-		if got := w.spin.rest.Load(); got != want {
-			t.Errorf("after %d messages that came soon a rest of %d waits, want %d", soon, got, want)
+		if got := monotime.Duration(w.spin.term.Load()); got != want {
+			t.Errorf("after %d messages that came soon a rest of %v, want %v", soon, got, want)
+		}
+	}
+}
+
+// A thread whose messages come as soon as it sleeps holds the core that its peer needs.
+func TestSpinNoticesThatItHoldsItsPeer(t *testing.T) {
+	const soon, late = 10 * monotime.Microsecond, 60 * monotime.Microsecond
+	for _, c := range []struct {
+		name  string
+		sleep [4]monotime.Duration // after each wait in vain
+		want  [4]bool
+	}{
+		{"soon", [4]monotime.Duration{soon, soon, soon, soon}, [4]bool{2: true}},
+		{"late", [4]monotime.Duration{late, late, late, late}, [4]bool{}},
+		{"twice", [4]monotime.Duration{soon, soon, late, soon}, [4]bool{}},
+	} {
+		var w spinWorld
+		for i, sleep := range c.sleep {
+			if w.wait(monotime.Second, false) {
+				t.Fatalf("%s: a message", c.name)
+			}
+			w.now = w.now.Add(sleep)
+			if got := w.spin.holdsPeer(w.now); got != c.want[i] {
+				t.Errorf("%s: after wait %d: %v, want %v", c.name, i, got, c.want[i])
+			}
 		}
 	}
 }

@@ -34,6 +34,12 @@ func Now() Time { return Time(time.Since(start)) }
 // At returns the instant of a reading of the clock by time.Now.
 func At(t time.Time) Time { return Time(t.Sub(start)) }
 
+// NextMultiple returns the first instant after t at which the time of day is a multiple of d: the
+// same in all processes of a machine whose clock was not set since they started.
+func (t Time) NextMultiple(d Duration) Time {
+	return t.Add(d - Duration(start.UnixNano()+int64(t))%d)
+}
+
 // Add returns t + d.
 func (t Time) Add(d Duration) Time { return t + Time(d) }
 
