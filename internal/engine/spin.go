@@ -70,9 +70,9 @@ func (s *Spin) Wait(e *Engine, read func() bool) bool {
 	return s.wait(monotime.Now, e.ringsWait, read)
 }
 
-// holdsPeer reports, at the beginning of a wait after one that spun in vain, whether this thread
-// keeps its core from the one that it waits for. The system may leave both on one core for long,
-// though others are idle, as each finds a core to run on when it wakes up.
+// holdsPeer reports whether this thread keeps its core from the one that it waits for. It is for
+// the beginning of a wait after one that spun in vain. The system may leave both on one core for
+// long, though others are idle: each finds a core when it wakes up.
 func (s *Spin) holdsPeer(now monotime.Time) bool {
 	if vain := monotime.Time(s.vain.Swap(0)); now.Sub(vain) > spinPays {
 		s.held.Store(0)

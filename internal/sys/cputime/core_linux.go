@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LeaveCore moves the calling thread to another of the cores that it may run on: sched_setaffinity(2)
-// without this core, and again with all. It reports whether this is the only one. Where the system
-// refuses a call the thread stays.
+// LeaveCore moves the calling thread to another of the cores that it may run on, by
+// sched_setaffinity(2) without this core, and again with all. It reports whether this is the only
+// one. Where the system refuses a call the thread stays.
 func LeaveCore() (only bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
