@@ -100,6 +100,7 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 	if how == C.VB_TAKE_WATCH && c.isEmptied() {
 		return C.int(syscall.EAGAIN)
 	}
+	c.spin.Woke(c.engine)
 	waits := how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN|C.VB_TAKE_AGAIN) == C.VB_TAKE_WAIT
 	for tries := 0; ; tries++ {
 		e, messages, ok := c.take(waits)

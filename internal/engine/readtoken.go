@@ -113,6 +113,7 @@ func (t *ReadToken) Sleep(stay func() bool) (ok bool) {
 		if _, err := t.poller.Wait(-1, t.ready[:]); err != nil {
 			ok = !fdtrack.Check()
 		}
+		t.spin.Woke(t.eng)
 	}
 	t.asleep.Store(false)
 	t.eng.EndWait()

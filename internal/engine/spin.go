@@ -16,17 +16,18 @@ import (
 //	found within spinPays       ─► costs fall; once there are none, half the next rest
 //	found later, or not at all  ─► costs; a thread that found nothing sleeps
 //	costs reach spinPatience    ─► waits sleep at once for a time, for twice as long the next time
-//	found as soon as it sleeps  ─► the peer waits for this core: after the third time it gets it
+//	comes as soon as it sleeps  ─► the peer waits for this core: after the third time it gets it
 //
-// The zero value is ready. Several threads may use it: a note may be lost.
+// The zero value is ready. Several threads may use it: a note may be lost, or be of another.
 type Spin struct {
 	costs atomic.Int32
 	rest  atomic.Int32 // waits to come that do not spin
 	until atomic.Int64 // and those do not that begin before this time
 	term  atomic.Int64 // the last rest, halved since by messages that came soon
 	first atomic.Int64 // when the first look at sockets pays; 0: policy.SpinLook
-	vain  atomic.Int64 // when the last wait stopped spinning; 0: it had a message
-	held  atomic.Int32 // messages in a row that came as soon as the thread slept
+	vain  atomic.Int64 // since when a thread sleeps that spun in vain; 0: none does
+	held  atomic.Int32 // waits in a row whose message came as soon as the thread slept
+	rare  atomic.Int32 // waits in a row whose message came long after that
 }
 
 const (
@@ -44,6 +45,10 @@ const (
 	restWaits = 16
 	firstRest = 256 * monotime.Microsecond
 	lastRest  = firstRest << 6
+	// A message is rare that comes so long after a wait in vain. Each in a row doubles the waits of
+	// the next rest, up to 1,024.
+	rareAfter   = monotime.Millisecond
+	rareDoubles = 6
 	// So many messages in a row that come as soon as the thread sleeps are no chance.
 	heldMost = 3
 	// The rest of a thread whose peer waits for the only core that both may use.
@@ -62,27 +67,55 @@ func (s *Spin) Wait(e *Engine, read func() bool) bool {
 		e.long.Store(n - 1)
 		return false
 	}
-	if s.vain.Load() != 0 && s.holdsPeer(monotime.Now()) && len(*e.rings.Load()) > 0 {
+	if s.held.Load() >= heldMost {
+		s.held.Store(0)
 		if cputime.LeaveCore() {
-			s.until.Store(int64(monotime.Now().Add(onlyRest)))
+			s.restUntil(monotime.Now().Add(onlyRest))
 		}
 	}
 	return s.wait(monotime.Now, e.ringsWait, read)
 }
 
-// holdsPeer reports whether this thread keeps its core from the one that it waits for. It is for
-// the beginning of a wait after one that spun in vain. The system may leave both on one core for
-// long, though others are idle: each finds a core when it wakes up.
-func (s *Spin) holdsPeer(now monotime.Time) bool {
-	if vain := monotime.Time(s.vain.Swap(0)); now.Sub(vain) > spinPays {
+// Woke takes note that a thread looks again that slept after Wait. It is called before the rings
+// are read.
+func (s *Spin) Woke(e *Engine) {
+	if vain := s.vain.Load(); vain != 0 {
+		s.vain.Store(0)
+		s.woke(monotime.Now().Sub(monotime.Time(vain)), e.ringsWait())
+	}
+}
+
+// woke takes note of a sleep after a wait in vain, and whether a ring has the message that ended
+// it. If one came at once, the thread kept its core from the peer that it waited for. The system
+// may leave both on one core for long, though others are idle: each finds a core when it wakes up.
+func (s *Spin) woke(slept monotime.Duration, ring bool) {
+	switch {
+	case slept > rareAfter:
+		s.rare.Add(1)
 		s.held.Store(0)
-		return false
+	case ring && slept <= spinPays:
+		s.held.Add(1)
+		s.rare.Store(0)
+	default:
+		s.inTime()
 	}
-	if s.held.Add(1) < heldMost {
-		return false
+}
+
+// inTime takes note of a message that was neither held up by this thread nor rare.
+func (s *Spin) inTime() {
+	if s.held.Load() != 0 {
+		s.held.Store(0)
 	}
-	s.held.Store(0)
-	return true
+	if s.rare.Load() != 0 {
+		s.rare.Store(0)
+	}
+}
+
+// restUntil has waits sleep at once until t, or until later if they do already.
+func (s *Spin) restUntil(t monotime.Time) {
+	for old := s.until.Load(); old < int64(t) && !s.until.CompareAndSwap(old, int64(t)); {
+		old = s.until.Load()
+	}
 }
 
 // NoteMessage notes that a queue pair has sent or received so many bytes of one message at once, by
@@ -179,15 +212,18 @@ func (s *Spin) note(costs int32, now monotime.Time) {
 	s.costs.Store(0)
 	term := min(max(2*monotime.Duration(s.term.Load()), firstRest), lastRest)
 	s.term.Store(int64(term))
-	s.until.Store(int64(now.NextMultiple(term)))
-	s.rest.Store(restWaits)
+	s.restUntil(now.NextMultiple(term))
+	s.rest.Store(restWaits << min(s.rare.Load(), rareDoubles))
 }
 
 // paid notes a message that came soon.
 func (s *Spin) paid() {
 	if costs := s.costs.Load(); costs > 0 {
 		s.costs.Store(max(costs-soonSaves, 0))
-	} else if term := s.term.Load(); term > 0 {
+		return
+	}
+	s.inTime()
+	if term := s.term.Load(); term > 0 {
 		s.term.Store(term / 2)
 	}
 }

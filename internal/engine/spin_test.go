@@ -86,12 +86,17 @@ func TestSpinRestsWhereItDoesNotPay(t *testing.T) {
 				t.Fatalf("%s: rests after %d waits, want %d", c.name, spun, c.most)
 			}
 			began, waits := w.now, 0
+			term, until := min(rest, lastRest), monotime.Time(w.spin.until.Load())
+			if until <= began || until.Sub(began) > term || until.Sub(began.NextMultiple(term)) != 0 {
+				t.Fatalf("%s: at %v a rest of %v ends at %v", c.name, began, term, until)
+			}
 			for w.wait(c.after, false); w.reads == 0; w.wait(c.after, false) {
 				waits++
 				w.now = w.now.Add(c.after)
 			}
 			most := max(min(rest, lastRest), restWaits*c.after) + 2*c.after
-			if took := w.now.Sub(began); waits < restWaits || took > most {
+			took := w.now.Sub(began)
+			if waits < restWaits || took > most || w.now < until {
 				t.Fatalf("%s: a rest of %v for %d waits, want %d at least; and for %v, want %v at most",
 					c.name, rest, waits, restWaits, took, most)
 			}
@@ -150,28 +155,78 @@ func TestSpinForgetsRestsOnceItPays(t *testing.T) {
 	}
 }
 
-// A thread whose messages come as soon as it sleeps holds the core that its peer needs.
+// A thread whose messages come as soon as it sleeps, three times, holds the core that its peer
+// needs. Messages that make up for these waits, or one that no ring has, show that it does not.
 func TestSpinNoticesThatItHoldsItsPeer(t *testing.T) {
 	const soon, late = 10 * monotime.Microsecond, 60 * monotime.Microsecond
 	for _, c := range []struct {
-		name  string
-		sleep [4]monotime.Duration // after each wait in vain
-		want  [4]bool
+		name string
+		do   func(w *spinWorld)
+		want bool
 	}{
-		{"soon", [4]monotime.Duration{soon, soon, soon, soon}, [4]bool{2: true}},
-		{"late", [4]monotime.Duration{late, late, late, late}, [4]bool{}},
-		{"twice", [4]monotime.Duration{soon, soon, late, soon}, [4]bool{}},
+		{"nothing", func(*spinWorld) {}, true},
+		{"found", func(w *spinWorld) { w.wait(monotime.Microsecond, true) }, true},
+		{"found often", func(w *spinWorld) {
+			for range 2*missCosts/soonSaves + 1 { // which makes up for the two in vain
+				w.wait(monotime.Microsecond, true)
+			}
+		}, false},
+		{"late", func(w *spinWorld) { w.sleep(t, late, true) }, false},
+		{"by a socket", func(w *spinWorld) { w.sleep(t, soon, false) }, false},
 	} {
 		var w spinWorld
-		for i, sleep := range c.sleep {
-			if w.wait(monotime.Second, false) {
-				t.Fatalf("%s: a message", c.name)
-			}
-			w.now = w.now.Add(sleep)
-			if got := w.spin.holdsPeer(w.now); got != c.want[i] {
-				t.Errorf("%s: after wait %d: %v, want %v", c.name, i, got, c.want[i])
-			}
+		w.sleep(t, soon, true)
+		w.sleep(t, soon, true)
+		c.do(&w)
+		w.spin.rest.Store(0)
+		w.spin.until.Store(0)
+		w.sleep(t, soon, true)
+		if got := w.spin.held.Load() >= heldMost; got != c.want {
+			t.Errorf("%s in between: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// sleep is a wait in vain, and a sleep of some length that a message ends.
+func (w *spinWorld) sleep(t *testing.T, long monotime.Duration, ring bool) {
+	t.Helper()
+	if w.wait(monotime.Second, false) {
+		t.Fatal("a message")
+	}
+	w.now = w.now.Add(long)
+	w.spin.woke(long, ring)
+}
+
+// Where messages are rare ever more waits sleep at once. One that comes in time ends that.
+func TestSpinRestsForLongWhereMessagesAreRare(t *testing.T) {
+	const waits = 20000
+	var w spinWorld
+	vain := 0
+	for range waits {
+		if w.sleep(t, 2*rareAfter, false); w.reads > 0 {
+			vain++
+		}
+	}
+	if vain > waits/200 {
+		t.Errorf("%d of %d waits spin in vain", vain, waits)
+	}
+	w.spin.woke(spinPays+1, false)
+	w.now = w.now.Add(2 * lastRest)
+	w.spin.rest.Store(0)
+	w.spin.costs.Store(spinPatience - 1)
+	w.wait(monotime.Second, false)
+	if got := w.spin.rest.Load(); got != restWaits {
+		t.Errorf("after a message in time a rest is %d waits, want %d", got, restWaits)
+	}
+}
+
+// A shorter rest does not end a longer one.
+func TestSpinKeepsTheLongerRest(t *testing.T) {
+	var s Spin
+	s.restUntil(100)
+	s.restUntil(50)
+	if got := s.until.Load(); got != 100 {
+		t.Errorf("rests until %d, want 100", got)
 	}
 }
 

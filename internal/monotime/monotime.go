@@ -34,10 +34,12 @@ func Now() Time { return Time(time.Since(start)) }
 // At returns the instant of a reading of the clock by time.Now.
 func At(t time.Time) Time { return Time(t.Sub(start)) }
 
-// NextMultiple returns the first instant after t at which the time of day is a multiple of d: the
-// same in all processes of a machine whose clock was not set since they started.
-func (t Time) NextMultiple(d Duration) Time {
-	return t.Add(d - Duration(start.UnixNano()+int64(t))%d)
+// NextMultiple returns the first instant after t at which the system's clock is a multiple of d. On
+// Linux that is the same in all processes of a machine and time namespace.
+func (t Time) NextMultiple(d Duration) Time { return nextMultiple(t, booted, d) }
+
+func nextMultiple(t, zero Time, d Duration) Time {
+	return t.Add(d - Duration(zero+t)%d)
 }
 
 // Add returns t + d.

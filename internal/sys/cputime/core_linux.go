@@ -9,8 +9,8 @@ import (
 )
 
 // LeaveCore moves the calling thread to another of the cores that it may run on, by
-// sched_setaffinity(2) without this core, and again with all. It reports whether this is the only
-// one. Where the system refuses a call the thread stays.
+// sched_setaffinity(2) without this core, and again with all. The system chooses which. LeaveCore
+// reports whether this is the only one. Where the system refuses a call the thread stays.
 func LeaveCore() (only bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -27,9 +27,20 @@ func LeaveCore() (only bool) {
 	}
 	others := all
 	others.Clear(here)
-	if err := unix.SchedSetaffinity(0, &others); err != nil {
-		return false
+	if err := unix.SchedSetaffinity(0, &others); err == nil {
+		allow(&all)
 	}
-	_ = unix.SchedSetaffinity(0, &all) // what the system took from them meanwhile stays out
 	return false
+}
+
+// allow lets the calling thread run on the cores of a set, and on no others. If the system allows
+// it no others, it gets those too that the system may add later to the process's cpuset.
+func allow(set *unix.CPUSet) {
+	var every, now unix.CPUSet
+	every.Fill()
+	if unix.SchedSetaffinity(0, &every) == nil &&
+		unix.SchedGetaffinity(0, &now) == nil && now == *set {
+		return
+	}
+	_ = unix.SchedSetaffinity(0, set) // fails if the system took all of them: it has chosen others
 }
