@@ -205,15 +205,16 @@ func (c *Conn) answerWritten() {
 // Lane.answers again.
 func (c *Conn) answersLeave() { c.answers.waiting, c.answers.batch = false, 0 }
 
-// sendAnswers sends the answers that postponeAnswer has kept, and the output that was left to a
-// pumping thread or that a queue has held up: it may not be sent any more once c is closed or in
-// another state. It is called with c locked, and may unlock it meanwhile. The caller has no Joint
-// to finish.
-func (c *Conn) sendAnswers(now monotime.Time) {
+// sendAll sends the answers that postponeAnswer has kept, a delayed acknowledgement, and the output
+// that was left to a pumping thread or that a queue has held up: it may not be sent any more once c
+// is closed or in another state. It is called with c locked, and may unlock it meanwhile. The
+// caller has no Joint to finish.
+func (c *Conn) sendAll(now monotime.Time) {
 	if c.answers.waiting || c.more {
 		c.AwaitPump()
 		c.Flush(now)
 	}
+	c.transport.FlushDelayedAck(now)
 	q, ok := c.transport.(Queue)
 	for ok && c.retry != monotime.Never && q.HeldUp() {
 		c.mu.Unlock()

@@ -211,13 +211,23 @@ func TestPostsLeaveBeforeTheConnBesideAPump(t *testing.T) {
 // heldUp is a queue pair whose output waits for so many looks at its queue.
 type heldUp struct {
 	leaving
-	looks int
+	looks    int
+	lateAck  bool // its delayed acknowledgement finds the queue full, and nothing before
+	acksLeft bool
 }
 
 func (h *heldUp) FlushOutput(now monotime.Time) {
 	h.flushed++
-	if h.looks > 0 {
+	if h.looks > 0 && (h.acksLeft || !h.lateAck) {
 		h.RetryAt(now.Add(monotime.Second))
+	}
+}
+
+func (h *heldUp) FlushDelayedAck(now monotime.Time) {
+	h.leaving.FlushDelayedAck(now)
+	if h.lateAck {
+		h.acksLeft = true
+		h.Flush(now)
 	}
 }
 
@@ -227,21 +237,28 @@ func (h *heldUp) HeldUp() bool {
 }
 
 // Close sends the output that a full queue has held up: the acknowledgement of a message that has
-// come may be in it. A queue that is not held up any more ends the wait.
+// come may be in it. Without a peer that reads the wait ends.
 func TestCloseWaitsForAFullQueue(t *testing.T) {
-	for looks, want := range map[int]int{0: 1, 1: 2, 4: 5} {
-		h := &heldUp{leaving{answering{when: monotime.Never}, make(chan struct{})}, looks}
-		if err := newAnswering(t).eng.NewConn(&h.Conn, h, ConnOptions{Counters: &DeviceCounters{}},
-			func(ib.QPN) qp.Machine { return h }); err != nil {
-			t.Fatal(err)
-		}
-		h.Lock()
-		h.PumpUnlock(0)
-		h.Close()
-		<-h.came
-		if h.flushed != want {
-			t.Errorf("held up for %d looks: flushed %d times before the end, want %d", looks,
-				h.flushed, want)
+	for _, lateAck := range []bool{false, true} {
+		for looks, want := range map[int]int{0: 1, 1: 2, 4: 5} {
+			h := &heldUp{leaving: leaving{answering{when: monotime.Never}, make(chan struct{})},
+				looks: looks, lateAck: lateAck}
+			if err := newAnswering(t).eng.NewConn(&h.Conn, h,
+				ConnOptions{Counters: &DeviceCounters{}},
+				func(ib.QPN) qp.Machine { return h }); err != nil {
+				t.Fatal(err)
+			}
+			h.Lock()
+			h.PumpUnlock(0)
+			h.Close()
+			<-h.came
+			if lateAck {
+				want++
+			}
+			if h.flushed != want {
+				t.Errorf("held up for %d looks, by an acknowledgement %v: flushed %d times before"+
+					" the end, want %d", looks, lateAck, h.flushed, want)
+			}
 		}
 	}
 }

@@ -173,8 +173,7 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
 		return err
 	}
 	c.mu.Lock()
-	c.sendAnswers(monotime.Now())
-	c.transport.FlushDelayedAck(monotime.Now()) // first: the state may be another one afterwards
+	c.sendAll(monotime.Now()) // first: the state may be another one afterwards
 	err = check(c.machine.State())
 	if c.closed {
 		err = net.ErrClosed
@@ -194,8 +193,7 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
 func (c *Conn) Close() {
 	c.eng.conns.remove(c)
 	c.mu.Lock()
-	c.sendAnswers(monotime.Now())
-	c.transport.FlushDelayedAck(monotime.Now())
+	c.sendAll(monotime.Now())
 	c.closed = true
 	c.AwaitPump()
 	release := c.transport.Detach()

@@ -81,8 +81,8 @@ type TimeoutGuard interface {
 // A Queue is a Transport whose output waits where its peer, a process of this host, has lost its
 // core.
 type Queue interface {
-	// HeldUp reports whether it waits, and no longer than a peer that runs may take. It is called
-	// with the Conn locked.
+	// HeldUp reports whether output that waits may go soon, or at once: the peer reads, or has
+	// lost its core for no longer than one that runs may. It is called with the Conn locked.
 	HeldUp() bool
 }
 

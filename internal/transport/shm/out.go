@@ -186,12 +186,13 @@ func (o *Out) Ask(number uint64) (n uint64, answered, ok bool) {
 	return number, number != 0 && o.tx.Answered(number), true
 }
 
-// HeldUp reports whether the ring is full, and its reader may only have lost its core: it has read
-// within stallTimeout.
+// HeldUp reports whether what waits for room will get it: there is some by now, or the reader may
+// only have lost its core, as it has read within stallTimeout.
 func (o *Out) HeldUp() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.since != 0 && o.RoomLocked() == Full
+	r := o.RoomLocked()
+	return r == Ready || r == Full
 }
 
 // full reports whether the ring had no room when it was last written to, and has none.
