@@ -205,10 +205,10 @@ func (c *Conn) answerWritten() {
 // Lane.answers again.
 func (c *Conn) answersLeave() { c.answers.waiting, c.answers.batch = false, 0 }
 
-// sendAll sends what may not be sent any more once c is closed or in another state. These are the
-// answers that postponeAnswer has kept, a delayed acknowledgement, and the output that was left to
-// a pumping thread or held up by a queue. It is called with c locked, and may unlock it meanwhile.
-// The caller has no Joint to finish.
+// sendAll sends all output that waits: once c is closed or in another state it may not be sent any
+// more. It waits as an answer by postponeAnswer, as a delayed acknowledgement, for a pumping
+// thread, or for room in a queue. sendAll is called with c locked, and may unlock it meanwhile. The
+// caller has no Joint to finish.
 func (c *Conn) sendAll(now monotime.Time) {
 	if c.answers.waiting || c.more {
 		c.AwaitPump()
