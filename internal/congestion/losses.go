@@ -22,6 +22,9 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, packet, least int) bool
 			tolerated = 0
 		}
 	}
+	if w.full = max(w.full-1, 0); lost > 0 && w.rank.queue() {
+		w.full = rankTrips
+	}
 	w.missing = float64(lost) / float64(max(all, 1))
 	w.falls(lost, all)
 	queues, shrinks := w.queues(), true
@@ -114,7 +117,11 @@ func (w *Window) falls(lost, all int) {
 const partsOfExcess = 32
 
 // jitterExcess times the jitter is how much longer a round trip may be than the shortest without a
-// queue: the mean of two in a row differs by a quarter to a third of the range of all.
+// queue: the mean of two in a row differs by a quarter to a third of the range of all. While a full
+// queue loses packets it makes most of the jitter itself, so the jitter counts once.
+//
+// Source: internal/flows/testdata/fairness.txt. With four in both cases eight READs drop 4.37 % at
+// 10 ms. With one in both READ has 15 MB/s instead of 115 on a live link of 1 Gb/s, 1 ms and 5 %.
 const jitterExcess = 4
 
 // exceeds reports whether the window is more than the path carried of late, even without the part
@@ -124,7 +131,10 @@ func (w *Window) exceeds() bool {
 	if w.wentBack && w.bytes <= InitialWide {
 		return false
 	}
-	jitter := jitterExcess * float64(w.jitter) / float64(max(w.RTT.Shortest, 1))
+	jitter := float64(w.jitter) / float64(max(w.RTT.Shortest, 1))
+	if w.full == 0 {
+		jitter *= jitterExcess
+	}
 	return float64(w.bytes)*(1-w.missing) >
 		float64(w.algorithm.product())*(1+1.0/partsOfExcess+jitter)
 }

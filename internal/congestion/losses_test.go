@@ -97,3 +97,29 @@ func TestChanceIsNoQueue(t *testing.T) {
 		}
 	}
 }
+
+// A window may exceed its product by four times the jitter. For sixteen round trips after a loss in
+// a full queue it is the jitter alone: that queue makes most of it.
+func TestFullQueueMakesJitter(t *testing.T) {
+	const packets, trip = 80, 10 * monotime.Millisecond
+	for name, c := range map[string]struct {
+		rank    float64 // of the losses before
+		exceeds bool
+	}{"full queue": {1, true}, "chance": {0.5, false}} {
+		w := pathOf(trip, packets)
+		w.rank.mean = c.rank
+		w.jitter = trip / 32
+		w.bytes += w.bytes / 10 // more than two 32nds, less than five
+		w.RoundEnds(0, 1, packets, 1, least)
+		for round := range rankTrips {
+			w.missing = 0
+			if w.exceeds() != c.exceeds {
+				t.Errorf("%s, %d round trips later: exceeds: %v", name, round, w.exceeds())
+			}
+			w.RoundEnds(0, 0, packets, 1, least)
+		}
+		if w.exceeds() {
+			t.Errorf("%s: the jitter counts once although nothing was lost of late", name)
+		}
+	}
+}

@@ -91,6 +91,7 @@ type Window struct {
 	excess             int     // how many round trips lost much of late
 	wentBack           bool    // the peer goes back N
 	judged, judgedLost int     // in round trips that are judged together
+	full               int     // round trips for which the losses are of a full queue
 	unlucky            int     // round trips with losses less those without, since it shrank
 	missing            float64 // the part of the newest round trip that was lost
 	algorithm          algorithm
