@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -34,6 +35,9 @@ type program struct {
 
 // errLeftOut says that this machine lacks something that a measure needs. The measure is left out.
 var errLeftOut = errors.New("left out")
+
+// errNoNumber says that a program printed an infinite figure, or none.
+var errNoNumber = errors.New("printed no number")
 
 // measured runs server and client and returns the client's figure.
 func (g program) measured(ctx context.Context, r *run) (float64, error) {
@@ -141,6 +145,9 @@ func column(key string, field int, scale float64) func(string) (float64, error) 
 			f := strings.Fields(lines[i])
 			if len(f) > field && f[0] == key {
 				v, err := strconv.ParseFloat(f[field], 64)
+				if err == nil && (math.IsInf(v, 0) || math.IsNaN(v)) {
+					err = fmt.Errorf("%w: %s", errNoNumber, f[field])
+				}
 				return v * scale, err
 			}
 		}
