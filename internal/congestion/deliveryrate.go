@@ -36,8 +36,9 @@ const probe = 64 << 10
 // by chance: growth goes on by chanceStep at least. With 1.4 KB, and less than the product after a
 // loss, a flow had 149 MB/s at 10 Gb/s and 1 % instead of 1,010.
 //
-// Source: internal/flows/testdata/fairness.txt, with ECN. Jain's index of eight flows falls from
-// 1.00 to 0.83 at 0.1 ms without leastStep, and from 0.993 to 0.971 at 10 ms without stepRate.
+// Source: internal/flows/testdata/fairness.txt, with ECN. On 2026-11-27 Jain's index of eight flows
+// fell from 1.00 to 0.83 at 0.1 ms without leastStep. Without stepRate it fell from 0.993 to 0.971
+// at 10 ms.
 const (
 	leastStep  = 1024
 	stepRate   = 1_600_000
@@ -46,7 +47,7 @@ const (
 
 // overflowPart is the part of the window, 1/96, by which it grows beyond the product in a round
 // trip. It holds where the queue of a short path overflows. The part that is dropped rises with its
-// square. With 1/32 eight READs drop 2.8 % instead of 0.9.
+// square. With 1/32 eight READs dropped 2.8 % instead of 0.9 on 2026-11-27.
 const overflowPart = 96
 
 // maxQueue bounds the queue in which the window still grows, as does a share of the
@@ -64,8 +65,8 @@ const partsOfTrip = 8
 // memory is after how many round trips a product is forgotten that was not seen again, or twice as
 // many. BBR's filter of the bandwidth has 10.
 //
-// Source: draft-cardwell-iccrg-bbr-congestion-control-00 (BBR.BtlBwFilterLen). With 4 TRP and READ
-// use 47 and 41 % at 10 ms after a rise instead of 89 and 51: internal/flows/testdata/change.txt.
+// Source: draft-cardwell-iccrg-bbr-congestion-control-00 (BBR.BtlBwFilterLen). With 4 TRP uses 47 %
+// at 10 ms after a rise instead of 89: internal/flows/testdata/change.txt.
 const memory = 8
 
 // deliveryRate has the window follow the product of bandwidth and delay: how much arrived during a
