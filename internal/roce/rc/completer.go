@@ -298,7 +298,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 		}
 		q.Count[roce.Lost]++
 		q.goBack(p.PSN)
-		r.loss.again(p.PSN, r.max)
+		r.loss.again(now, p.PSN, r.max)
 		r.lost(now, q.MTU)
 		q.setTimer(now) // the answer to what goes now is due then
 		return

@@ -81,12 +81,49 @@ func TestMissingResponseMeasuresNothing(t *testing.T) {
 	if got := s.Machine.PathState().RTT; got != ms {
 		t.Fatalf("a round trip of %v, want %v: the packet was sent twice", got, ms)
 	}
+	s.Advance(1) // what leaves with the copy is not timed
 	s.Post(script.Read(1024))
 	s.WantDrain("timed again", 1)
 	s.Advance(3 * ms)
 	answer(psn + 3)
 	if got := s.Machine.PathState().RTT; got != ms+ms/4 {
 		t.Fatalf("a round trip of %v, want %v", got, ms+ms/4)
+	}
+}
+
+// A new packet that leaves with the copy of the timed one is not timed: a full queue dropped it each
+// time, and then the round trip stayed unknown. The next one is.
+func TestPacketBesideACopyIsNotTimed(t *testing.T) {
+	const ms = monotime.Millisecond
+	s := script.New(t, newRC, relaxed)
+	answer := func(psn ib.PSN) {
+		s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn, make([]byte, 1024)))
+	}
+	read := func(what string) {
+		s.Post(script.Read(1024))
+		s.WantDrain(what, 1)
+	}
+	read("sent")
+	s.Advance(ms)
+	answer(psn)
+	read("timed")
+	s.Advance(3 * ms)
+	read("later")
+	s.Advance(ms)
+	answer(psn + 2)
+	wantRead(t, s, "the missing one", psn+1, 1)
+	read("beside it")
+	s.Advance(3 * ms)
+	answer(psn + 1)
+	answer(psn + 3)
+	if got := s.Machine.PathState().RTT; got != ms {
+		t.Errorf("a round trip of %v, want %v", got, ms)
+	}
+	read("the next")
+	s.Advance(3 * ms)
+	answer(psn + 4)
+	if got := s.Machine.PathState().RTT; got != ms+ms/4 {
+		t.Errorf("a round trip of %v, want %v", got, ms+ms/4)
 	}
 }
 

@@ -17,6 +17,7 @@ type recovery struct {
 	delivered int // bytes acknowledged, of all time, with headers
 	// one round trip is measured at a time, of a packet that was sent once, or of a first copy
 	timing         bool
+	againAt        monotime.Time // when the timed packet was last found missing
 	timedPSN       ib.PSN
 	timedAt        monotime.Time
 	timedDelivered int
@@ -53,16 +54,21 @@ func (l *recovery) leastWindow(mtu int) int {
 }
 
 func (l *recovery) start(a congestion.Algorithm) {
-	*l = recovery{ackDeadline: monotime.Never, chance: chance{good: 2 * congestion.InitialWide}}
+	*l = recovery{ackDeadline: monotime.Never, againAt: monotime.Never,
+		chance: chance{good: 2 * congestion.InitialWide}}
 	l.Start(a)
 }
 
 // sent notes a packet sent for the first time, which asks for an acknowledgement, or the
 // first of its responses, while una is the oldest. It may be a first copy instead. The one timed is
-// not the oldest if there is another: a time-out repeats that.
+// not the oldest if there is another: a time-out repeats that. Nor does it leave with a copy of the
+// last one: the queue that dropped that may have room for one packet again, and for no second.
 func (l *recovery) sent(now monotime.Time, psn, una ib.PSN, isCopy bool) {
 	if l.since == 0 {
 		l.since = now
+	}
+	if now == l.againAt && !isCopy {
+		return
 	}
 	if !l.timing || l.timedPSN == una && l.timedAt == now {
 		l.timing, l.timedPSN, l.timedAt = true, psn, now
@@ -72,9 +78,9 @@ func (l *recovery) sent(now monotime.Time, psn, una ib.PSN, isCopy bool) {
 
 // again notes that the PSNs from first to before end are sent once more, or will be. Karn: answers
 // to them measure no round trip.
-func (l *recovery) again(first, end ib.PSN) {
+func (l *recovery) again(now monotime.Time, first, end ib.PSN) {
 	if l.timing && !l.timedPSN.Before(first) && l.timedPSN.Before(end) {
-		l.timing = false
+		l.timing, l.againAt = false, now
 	}
 }
 

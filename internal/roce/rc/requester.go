@@ -380,7 +380,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	repeated := !r.next.After(r.max)
 	timed := !repeated
 	if repeated {
-		r.loss.again(first, r.next)
+		r.loss.again(now, first, r.next)
 		r.loss.Repeated(now)
 		timed = r.loss.firstCopy(first)
 		q.Count[roce.Retransmitted]++

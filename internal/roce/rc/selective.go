@@ -178,7 +178,7 @@ func (q *QP) miss(now monotime.Time, end ib.PSN) {
 		b.holes = insert(b.holes, at, h)
 		b.missing += h.size()
 		if r.loss.RTT.Smoothed != 0 { // the response of a later request measures too much
-			r.loss.again(h.First, h.End)
+			r.loss.again(now, h.First, h.End)
 		}
 		at++
 		q.Count[roce.ImpliedNAK]++
