@@ -91,8 +91,8 @@ func TestMissingResponseMeasuresNothing(t *testing.T) {
 	}
 }
 
-// A new packet that leaves with the copy of the timed one is not timed: a full queue dropped it each
-// time, and then the round trip stayed unknown. The next one is.
+// A new packet that leaves with the copy of the timed one is not timed: a full queue dropped it
+// each time, and then the round trip stayed unknown. The next one is.
 func TestPacketBesideACopyIsNotTimed(t *testing.T) {
 	const ms = monotime.Millisecond
 	s := script.New(t, newRC, relaxed)
