@@ -27,7 +27,7 @@ const goodputFile = "testdata/goodput.txt"
 const goodputHead = `Goodput in MB/s of payload, by loss each way (rows) and round trip (columns).
 One flow, a buffer of 1 MB with tail drop each way, messages of 64 KiB, or 1 MiB where the
 product of bandwidth and delay is above 2 MB, four such products posted, and at least 128.
-* marks cells in which a model of TCP, CUBIC or BBR, has more.
+* marks cells in which a model of TCP, CUBIC or BBR, has over 2 % more.
 Written by: go test ./internal/flows -run TestGoodput -update
 `
 
