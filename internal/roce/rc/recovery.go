@@ -17,7 +17,7 @@ type recovery struct {
 	delivered int // bytes acknowledged, of all time, with headers
 	// one round trip is measured at a time, of a packet that was sent once, or of a first copy
 	timing         bool
-	againAt        monotime.Time // when the timed packet was last found missing
+	againAt        monotime.Time // when the timed packet was last sent again, or to be
 	timedPSN       ib.PSN
 	timedAt        monotime.Time
 	timedDelivered int

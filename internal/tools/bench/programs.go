@@ -36,7 +36,7 @@ type program struct {
 // errLeftOut says that this machine lacks something that a measure needs. The measure is left out.
 var errLeftOut = errors.New("left out")
 
-// errNoNumber says that a program printed an infinite figure, or none.
+// errNoNumber says that a figure that a program printed is infinite, or not a number.
 var errNoNumber = errors.New("printed no number")
 
 // measured runs server and client and returns the client's figure.

@@ -51,8 +51,8 @@ func sendLatencies(ctx context.Context, r *run, count int, flags ...string) ([]f
 }
 
 // sendLatenciesOf is sendLatencies with the device and the number of messages among the arguments.
-// On a loaded machine perftest may not find the rate of its clock. It prints no numbers then, and
-// runs again.
+// On a loaded machine perftest may not find the rate of its clock. It prints infinite figures then,
+// and is run again.
 func sendLatenciesOf(ctx context.Context, r *run, g program) (both []float64, err error) {
 	g.name, g.client = "ib_send_lat", []string{"HOST"}
 	g.args = append([]string{"-s", "2", "-p", "PORT"}, g.args...)
