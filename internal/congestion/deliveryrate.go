@@ -95,6 +95,7 @@ type deliveryRate struct {
 	step    int
 	stepEnd monotime.Time
 	marks   marks
+	retreat retreat
 	// While no queue shows the window grows by probe bytes until probeEnd.
 	probe    int
 	probeEnd monotime.Time
@@ -224,7 +225,7 @@ func (d *deliveryRate) startsSlowly(w *Window) bool {
 	if w.bytes < d.threshold {
 		return true
 	}
-	if !d.lossless || !w.Long() {
+	if !d.lossless || !w.Long() || d.retreat.left > 0 {
 		return false
 	}
 	if e := d.estimate(w); e > 0 {
@@ -285,6 +286,9 @@ func (d *deliveryRate) deliveries(w *Window, now monotime.Time, n int) {
 }
 
 func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
+	if d.retreat.left > 0 {
+		return
+	}
 	most := min(max(Free, 2*d.product(), d.estimate(w)), Most)
 	if w.bytes >= most && d.ceiling == Most {
 		w.bytes = most
@@ -388,17 +392,22 @@ func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
 	d.slow(w, now)
 	w.judged, w.judgedLost, w.unlucky = 0, 0, 0
 	product := d.product()
-	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
-	d.ceilingUntil = now.Add(believeCeilingTrips * w.RTT.Smoothed)
-	if !vast(w) {
-		d.ceilingUntil = max(d.ceilingUntil, now.Add(believeCeiling))
-	}
+	d.believe(w, now, max(w.bytes*7/8, Ordinary, product+product/16))
+	d.retreat.left = 0
 	if w.overflows() { // it holds the queue of others, too
 		product = 0
 	}
 	d.threshold = max(w.bytes/2, min(product, w.bytes), least)
 	w.bytes = d.threshold
 	d.pace(w)
+}
+
+// believe has the window stay below a ceiling for a while.
+func (d *deliveryRate) believe(w *Window, now monotime.Time, ceiling int) {
+	d.ceiling, d.ceilingUntil = ceiling, now.Add(believeCeilingTrips*w.RTT.Smoothed)
+	if !vast(w) {
+		d.ceilingUntil = max(d.ceilingUntil, now.Add(believeCeiling))
+	}
 }
 
 func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
@@ -430,7 +439,7 @@ func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
 }
 
 // pace sets a pace above that of the window, so that the window decides: twice while it doubles,
-// else by a quarter, and by a twentieth where buffers hold a small part of the window.
+// else by a quarter, and by a hundredth where buffers hold a small part of the window.
 func (d *deliveryRate) pace(w *Window) {
 	w.paceTime, w.paceBytes = 0, w.bytes
 	switch {
@@ -446,7 +455,7 @@ func (d *deliveryRate) pace(w *Window) {
 	case d.marks.reacted:
 		w.paceTime = w.RTT.Smoothed * 9 / 10
 	case vast(w):
-		w.paceTime = w.RTT.Smoothed * 19 / 20
+		w.paceTime = w.RTT.Smoothed * 99 / 100
 	default:
 		w.paceTime = w.RTT.Smoothed * 3 / 4
 	}

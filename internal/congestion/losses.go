@@ -43,6 +43,8 @@ func (w *Window) RoundEnds(now monotime.Time, lost, all, packet, least int) bool
 	switch {
 	case shrinks:
 		w.shrink(now, least)
+	case w.algorithm.roundEnds(w, now, lost, all, packet):
+		return true
 	case lost > 0:
 		w.unlucky = min(w.unlucky+1, 2*believeCeilingTrips)
 	case w.unlucky > 0:

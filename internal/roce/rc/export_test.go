@@ -119,3 +119,15 @@ func (q *QP) Outstanding() (list []Sent) {
 	}
 	return list
 }
+
+// SpanBytes has the window grow to most bytes, and returns how much the responder may have to keep
+// behind the oldest missing PSN.
+func (q *QP) SpanBytes(most int) int {
+	const trip = 200 * monotime.Millisecond
+	for now, l := monotime.Time(0), &q.req.loss; l.Bytes() < most; now = now.Add(trip) {
+		l.Sample(now, trip, l.Bytes(), true)
+		l.Acked(now, l.Bytes())
+	}
+	n := q.spanPackets()
+	return n*(q.MTU+requestBytes) + 2*n*slotBytes
+}

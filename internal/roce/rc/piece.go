@@ -5,13 +5,16 @@ package rc
 import "verbena/internal/queue"
 
 // ordinaryPiece bounds the length of one READ request, unless the READs that may be outstanding
-// need longer ones: leastSpan windows may be in use while a lost one is missing. Nothing
+// need longer ones: readSpan windows may be in use while a lost one is missing. Nothing
 // slows responses on their way, and all that follow a lost one are in vain. The requester asks in
 // pieces of a quarter of its window at most.
 //
 // On a long path to a peer of Verbena it asks for a 32nd of the window, and for mostMarkedPiece at
 // least. Two bursts of 64 KiB would not fit a buffer of 100 KB.
-const ordinaryPiece = 128 << 10
+const (
+	ordinaryPiece = 128 << 10
+	readSpan      = 4
+)
 
 // leastPiece bounds the end of a READ that is one request while nothing was lost or marked. The
 // first window is small, and a short READ is not to need several requests for that.
@@ -48,7 +51,7 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
 	}
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
-	most := max(ordinaryPiece, leastSpan*window/depth)
+	most := max(ordinaryPiece, readSpan*window/depth)
 	if r.loss.Marks() {
 		most = max(min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece), 2*window/depth)
 	}

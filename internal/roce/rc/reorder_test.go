@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
@@ -243,6 +244,20 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 				t.Errorf("%d bytes were not given back", all-b.Left())
 			}
 		})
+	}
+}
+
+// A requester does not send more after a packet that is missing than the responder keeps, however
+// large the window is.
+func TestSpanIsKept(t *testing.T) {
+	for _, mtu := range []ib.MTU{ib.MTU256, ib.MTU1024, ib.MTU4096} {
+		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = mtu }))
+		q := s.Machine.(*rc.QP)
+		for _, window := range []int{8 << 20, 64 << 20, congestion.Most} {
+			if n := q.SpanBytes(window); n > rc.ReorderBytes/2 {
+				t.Errorf("path MTU %d, window %d: %d bytes to keep", mtu.Bytes(), window, n)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+)
+
+// Where the queue of a short buffer does not show, a window that loses 5 % falls to what the path
+// carries. It stays there if little is lost then, and returns if as much is.
+func TestRetreat(t *testing.T) {
+	const carried, trip = 16 << 20, 100 * monotime.Millisecond
+	for name, c := range map[string]struct {
+		byChance bool
+		starts   bool // slow start goes on
+		falls    bool
+	}{
+		"full queue":           {false, false, true},
+		"chance":               {true, false, false},
+		"chance, at the start": {true, true, false},
+	} {
+		w := pathOf(trip, carried/packet)
+		d := w.algorithm.(*deliveryRate)
+		w.bytes += w.bytes / 20
+		if c.starts {
+			d.threshold = 2 * w.bytes
+		}
+		now, whole, tried := monotime.Time(0).Add(10*monotime.Second), w.Bytes(), false
+		for range 2 * believeCeilingTrips {
+			sent := w.Bytes()
+			arrives := min(sent, carried)
+			if c.byChance {
+				arrives = sent / 20 * 19
+			}
+			now = now.Add(trip)
+			w.Sample(now, trip, arrives, arrives == sent)
+			w.RoundEnds(now, sent-arrives, sent, packet, least)
+			w.Acked(now, arrives)
+			tried = tried || w.Bytes() < whole*31/32
+			if w.Bytes() < carried/32*30 {
+				t.Fatalf("%s: %d bytes are left of %d", name, w.Bytes(), whole)
+			}
+		}
+		if falls := w.Bytes() <= carried; falls != c.falls || tried == c.starts {
+			t.Errorf("%s: %d bytes of %d, tried %v", name, w.Bytes(), whole, tried)
+		}
+	}
+}
