@@ -18,7 +18,8 @@ func parseSample(comment string) (s Sample, ok bool) {
 		to := map[string]*uint64{"rtt_ns": &s.RTT, "min_rtt_ns": &s.MinRTT,
 			"window_bytes": &s.Window, "pace_bytes_per_second": &s.Pace,
 			"in_flight_bytes": &s.InFlight, "lost_packets": &s.Lost,
-			"retransmitted_packets": &s.Repeated, "congestion_notifications": &s.Notices}[name]
+			"retransmitted_packets": &s.Repeated, "ecn_marked_packets": &s.Marked,
+			"congestion_notifications": &s.Notices}[name]
 		if to == nil {
 			continue
 		}

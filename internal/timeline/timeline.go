@@ -126,6 +126,7 @@ type Sample struct {
 	RTT, MinRTT             uint64 // nanoseconds
 	Window, Pace, InFlight  uint64 // bytes, bytes a second, bytes
 	Lost, Repeated, Notices uint64
+	Marked                  uint64 // received
 }
 
 // Health counts how the packets fared that an End sent, and what its requests met.

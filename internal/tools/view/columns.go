@@ -57,8 +57,21 @@ func bit(b bool) uint8 {
 func addSamples(r *rows, list []timeline.Sample) {
 	n := len(list)
 	r.f64("samples", "time", n, func(i int) float64 { return float64(list[i].Time) })
-	r.f64("samples", "rtt", n, func(i int) float64 { return float64(list[i].RTT) })
-	r.f64("samples", "window", n, func(i int) float64 { return float64(list[i].Window) })
+	for _, c := range []struct {
+		name string
+		of   func(s *timeline.Sample) uint64
+	}{
+		{"rtt", func(s *timeline.Sample) uint64 { return s.RTT }},
+		{"window", func(s *timeline.Sample) uint64 { return s.Window }},
+		{"pace", func(s *timeline.Sample) uint64 { return s.Pace }},
+		{"inFlight", func(s *timeline.Sample) uint64 { return s.InFlight }},
+		{"lost", func(s *timeline.Sample) uint64 { return s.Lost }},
+		{"repeated", func(s *timeline.Sample) uint64 { return s.Repeated }},
+		{"marked", func(s *timeline.Sample) uint64 { return s.Marked }},
+		{"notices", func(s *timeline.Sample) uint64 { return s.Notices }},
+	} {
+		r.f64("samples", c.name, n, func(i int) float64 { return float64(c.of(&list[i])) })
+	}
 	r.u8("samples", "ofB", n, func(i int) uint8 { return bit(list[i].OfB) })
 }
 

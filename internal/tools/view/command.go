@@ -31,13 +31,14 @@ func Command() *cobra.Command {
 		Short: "Show captures as a timeline in the browser",
 		Long: `Show what became of each connection in pcap or pcapng files of RoCEv2, iWARP or
 TRP, as a page in the browser: its health, the packets between its ends, sequence numbers,
-goodput, round trip and window over time, and its operations. Packets that were
-repeated, refused or marked stand out. A click on a packet shows its header fields.
+goodput, pace, round trip, window and counts of loss over time, and its operations.
+Packets that were repeated, refused or marked stand out. A click on a packet shows its
+header fields.
 
 The page is one file that loads nothing. Without -o, --listen and --summary it is
-written to a temporary file, which xdg-open opens where there is a desktop. Round
-trip and window are those that the sender has put into its capture as comments
-(see --pcap), else they are measured by acknowledgements.
+written to a temporary file, which xdg-open opens where there is a desktop. Pace, round
+trip, window and counts are those that the sender has put into its capture as comments
+(see --pcap). In other captures the packets show all but the pace.
 
 Verbs calls that the capture has (see --pcap-calls) stand beside the operations. --log
 adds those of a log, as "verbena run --log debug" writes it. FILE - is standard input.`,

@@ -26,13 +26,15 @@ var (
 	filterScript string
 	//go:embed page/draw.js
 	drawScript string
+	//go:embed page/series.js
+	seriesScript string
 	//go:embed page/ui.js
 	uiScript string
 )
 
 // script returns the scripts as one, whose names are its own.
 func script() string {
-	all := dataScript + filterScript + drawScript + uiScript
+	all := dataScript + filterScript + drawScript + seriesScript + uiScript
 	return "(() => {\n'use strict';\n" + all + "})();\n"
 }
 

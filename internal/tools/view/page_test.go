@@ -103,7 +103,8 @@ func TestPageShowsLoss(t *testing.T) {
 	}
 	b := open(t, tl)
 	s := stateOf(b)
-	for kind, n := range map[string]int{"sent": 6, "repeated": 3, "nak": 1, "rnr": 1, "cnp": 1, "refusal": 1, "response": 2, "lost": 3, "operations": 4, "calls": 2} {
+	for kind, n := range map[string]int{"sent": 6, "repeated": 3, "nak": 1, "rnr": 1, "cnp": 1, "refusal": 1, "response": 2, "lost": 3, "operations": 4, "calls": 2,
+		"lost in view": 1, "repeated in view": 3, "marked in view": 1, "notified in view": 1} {
 		if s.Drawn[kind] != n {
 			t.Errorf("%d of %q are drawn, want %d: %v", s.Drawn[kind], kind, n, s.Drawn)
 		}

@@ -65,7 +65,9 @@ const layout = () => {
   canvas.height = Math.round(height * scale);
   g.setTransform(scale, 0, 0, scale, 0, 0);
   const parts = [['sequence', 22, drawSequence], ['PSN', 28, drawNumbers], ['goodput', 11, drawGoodput],
-    ['round trip', 11, drawRTT], ['window', 11, drawWindow], ['operations', 17, drawOps]];
+    ['round trip', 11, drawRTT], ['window', 11, drawWindow], ['counts', 16, drawCounts],
+    ['operations', 17, drawOps]];
+  if (samples.pace.some(v => v)) parts.splice(3, 0, ['pace', 9, drawPace]);
   if (meta.calls.length > 0) parts.push(['verbs', 10, drawCalls]);
   const sum = parts.reduce((n, p) => n + p[1], 0), gap = 9, top = 6, axis = 24;
   const room = height - top - axis - gap * parts.length;
@@ -335,115 +337,6 @@ function drawNumbers(p) {
       if (i === selected) { g.strokeStyle = colours.text; g.beginPath(); g.arc(px, py, 8, 0, 7); g.stroke(); }
     });
   });
-}
-
-// ends writes whose series a panel has, in their colours.
-const ends = (p, has) => {
-  g.font = '600 11px system-ui, sans-serif';
-  g.textAlign = 'left';
-  ['A', 'B'].forEach((name, side) => {
-    if (!has[side]) return;
-    g.fillStyle = side ? colours.response : colours.sent;
-    g.fillText(name, 8 + 14 * side, p.top + p.height);
-  });
-  g.font = '10px system-ui, sans-serif';
-};
-
-// binned draws a series for each end: collect fills bins of a few pixels, format writes the scale.
-const binned = (p, collect, format) => {
-  const n = Math.max(8, Math.floor((width - gutter - right) / 3)), bins = [new Float64Array(n), new Float64Array(n)];
-  const at = t => Math.floor((t - from) / (to - from) * n);
-  collect(bins, at, n);
-  const most = Math.max(...bins[0], ...bins[1]), top = most || 1;
-  frame(p, 0, most, format);
-  ends(p, bins.map(bin => bin.some(v => v > 0)));
-  clip(p, () => bins.forEach((bin, side) => {
-    if (!bin.some(v => v > 0)) return;
-    g.strokeStyle = side ? colours.response : colours.sent;
-    g.fillStyle = g.strokeStyle;
-    g.lineWidth = 1.4;
-    g.beginPath();
-    const step = (width - gutter - right) / n;
-    bin.forEach((v, k) => {
-      const px = gutter + k * step, py = p.top + p.height - v / top * (p.height - 14);
-      g.lineTo(px, py); g.lineTo(px + step, py);
-    });
-    g.stroke();
-    g.globalAlpha = .12;
-    g.lineTo(width - right, p.top + p.height); g.lineTo(gutter, p.top + p.height);
-    g.fill();
-    g.globalAlpha = 1;
-    drawn[p.name] = (drawn[p.name] || 0) + 1;
-  }));
-  g.lineWidth = 1;
-};
-
-function drawGoodput(p) {
-  const seconds = (to - from) / 1e9;
-  binned(p, (bins, at, n) => {
-    const put = (side, t, bytes) => { const k = at(t); if (k >= 0 && k < n) bins[side][k] += bytes * 8 * n / seconds; };
-    if (thinned()) {
-      buckets(k => { for (const s of [0, 1]) put(s, (levels.start[k] + levels.end[k]) / 2, levels.payload[2 * k + s]); });
-    } else {
-      const [a, b] = visible();
-      for (let i = a; i < b; i++) if (packets.payload[i]) put(packets.flags[i] & fromB, packets.time[i], packets.payload[i]);
-    }
-  }, v => amount(v, 'bit/s'));
-}
-
-// hold fills the bins without a value with the one before, up to the connection's last packet.
-const hold = (bins, at) => bins.forEach(bin => {
-  const end = meta.conns[conn].packets[1] - 1, last = Math.min(bin.length - 1, at(packets.time[end]));
-  for (let k = 1; k <= last; k++) if (!bin[k]) bin[k] = bin[k - 1];
-});
-
-const fromSamples = (bins, at, n, column) => {
-  const [a, b] = meta.conns[conn].samples;
-  let any = false;
-  for (let i = a; i < b; i++) {
-    const k = Math.min(at(samples.time[i]), n), side = samples.ofB[i];
-    if (k >= n || !column[i]) continue;
-    bins[side][Math.max(k, 0)] = column[i];
-    any = true;
-  }
-  if (any) hold(bins, at);
-  return any;
-};
-
-function drawRTT(p) {
-  binned(p, (bins, at, n) => {
-    if (fromSamples(bins, at, n, samples.rtt)) return;
-    const put = (side, t, v) => { const k = at(t); if (v && k >= 0 && k < n) bins[side][k] = Math.max(bins[side][k], v); };
-    if (thinned()) {
-      buckets(k => { for (const s of [0, 1]) put(s, levels.start[k], levels.rtt[2 * k + s]); });
-    } else {
-      const [a, b] = visible();
-      for (let i = a; i < b; i++) put(packets.flags[i] & fromB ? 0 : 1, packets.time[i], packets.rtt[i]);
-    }
-    hold(bins, at);
-  }, duration);
-}
-
-function drawWindow(p) {
-  binned(p, (bins, at, n) => {
-    const put = (side, t, v) => { const k = at(t); if (v && k >= 0 && k < n) bins[side][k] = Math.max(bins[side][k], v); };
-    if (fromSamples(bins, at, n, samples.window)) return;
-    if (thinned()) {
-      buckets(k => { for (const s of [0, 1]) put(s, levels.start[k], levels.inFlight[2 * k + s]); });
-    } else {
-      // Bytes stay in flight until the next packet says otherwise.
-      const [a, b] = visible(), now = [0, 0], filled = [0, 0];
-      for (let i = a; i < b; i++) {
-        const side = packets.flags[i] & ofB ? 1 : 0, k = Math.min(n, Math.max(0, at(packets.time[i])));
-        for (; filled[side] < k; filled[side]++) bins[side][filled[side]] = Math.max(bins[side][filled[side]], now[side]);
-        now[side] = packets.inFlight[i];
-        put(side, packets.time[i], now[side]);
-      }
-    }
-  }, v => amount(v, 'B'));
-  g.fillStyle = colours.dim;
-  const [a, b] = meta.conns[conn].samples;
-  g.fillText(b > a ? 'of the sender' : 'in flight', 8, p.top + p.height / 2 + 6);
 }
 
 // opCall draws when an operation was posted, or completed, with a line to its span's end.
