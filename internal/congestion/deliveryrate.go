@@ -421,6 +421,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 
 func (d *deliveryRate) drained(w *Window, product int) {
 	d.byTrip.add(product)
+	d.retreat.left = 0
 	w.bytes = min(w.bytes, max(d.product(), Initial))
 	d.threshold = min(d.threshold, w.bytes)
 	d.pace(w)
@@ -431,7 +432,7 @@ func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
 	if !ok {
 		return
 	}
-	d.lossless = false
+	d.lossless, d.retreat.left = false, 0
 	d.slow(w, now)
 	w.bytes = max(w.bytes-int(float64(w.bytes)*cut), min(least, w.bytes))
 	d.threshold = w.bytes

@@ -48,3 +48,44 @@ func TestRetreat(t *testing.T) {
 		}
 	}
 }
+
+// A trial ends after two round trips, however few packets they have. The window returns then, but
+// not where something else has shrunk it.
+func TestRetreatEnds(t *testing.T) {
+	const trip, packets = 100 * monotime.Millisecond, leastTried + 10
+	for name, c := range map[string]struct {
+		event func(*Window, monotime.Time)
+		back  bool
+	}{
+		"few packets": {func(*Window, monotime.Time) {}, true},
+		"a mark":      {func(w *Window, now monotime.Time) { w.Marked(now, least) }, false},
+		"a time-out":  {func(w *Window, now monotime.Time) { w.Expired(now, least, least) }, false},
+		"a drain": {func(w *Window, _ monotime.Time) {
+			w.algorithm.drained(w, w.Bytes()/2)
+		}, false},
+	} {
+		w := pathOf(trip, packets)
+		now, whole := monotime.Time(0).Add(10*monotime.Second), w.Bytes()
+		w.RoundEnds(now, packets/20, packets, 1, least)
+		if w.Bytes() >= whole {
+			t.Fatalf("%s: no trial began", name)
+		}
+		c.event(w, now)
+		shrunk := w.Bytes()
+		for range retreatTrips {
+			now = now.Add(trip)
+			w.RoundEnds(now, 0, 10, 1, least)
+		}
+		want := shrunk
+		if c.back {
+			want = whole
+		}
+		if w.Bytes() != want {
+			t.Errorf("%s: %d bytes of %d, want %d", name, w.Bytes(), whole, want)
+		}
+		w.Acked(now, w.Bytes())
+		if w.Bytes() <= want {
+			t.Errorf("%s: the window does not grow any more", name)
+		}
+	}
+}

@@ -128,6 +128,7 @@ func (q *QP) SpanBytes(most int) int {
 		l.Sample(now, trip, l.Bytes(), true)
 		l.Acked(now, l.Bytes())
 	}
+	q.req.ordered = q.req.una.Add(1)
 	n := q.spanPackets()
 	return n*(q.MTU+requestBytes) + 2*n*slotBytes
 }

@@ -289,10 +289,13 @@ func (q *QP) windowOpen() bool {
 // spanPackets returns how far after the oldest PSN that is missing a new one may be. More than a
 // window is outstanding in part only: the rest has arrived, and the responder keeps it. It does not
 // keep more than its memory holds: that would be repeated in vain. Its tables take less than a 16th
-// of the memory.
+// of the memory. READs that it keeps are short.
 func (q *QP) spanPackets() int {
-	kept := ReorderBytes / 2 / 16 * 15 / (q.MTU + requestBytes)
-	return min(mostSpan*q.windowPackets(), kept, maxKept)
+	span := min(mostSpan*q.windowPackets(), maxKept)
+	if q.req.ordered.After(q.req.una) {
+		span = min(span, ReorderBytes/2/16*15/(q.MTU+requestBytes))
+	}
+	return span
 }
 
 // mostSpan bounds the windows that may follow. So a packet may be lost several times in a row while

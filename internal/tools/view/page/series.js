@@ -134,17 +134,18 @@ function drawWindow(p) {
   g.fillText(bound ? 'area: in flight' : 'in flight', 8, p.top + Math.max(36, p.height / 2 + 6));
 }
 
-// increases calls f for each increase of a counter of the samples. It returns false if the counter
-// is 0 throughout.
+// increases calls f for each increase of a counter of the samples, which never falls. It returns
+// for each side whether its counter was ever more than 0.
 const increases = (counter, f) => {
-  const [a, b] = meta.conns[conn].samples, last = [];
-  if (!counter.subarray(a, b).some(v => v)) return false;
-  for (let i = a; i < b && samples.time[i] <= to; i++) {
+  const [a, b] = meta.conns[conn].samples, last = [], counts = [false, false];
+  for (let i = a; i < b; i++) {
     const side = samples.ofB[i];
-    if (counter[i] > last[side]) f(side, samples.time[i], counter[i] - last[side]);
+    counts[side] ||= counter[i] > 0;
+    if (counter[i] < last[side]) continue;
+    if (counter[i] > last[side] && samples.time[i] <= to) f(side, samples.time[i], counter[i] - last[side]);
     last[side] = counter[i];
   }
-  return true;
+  return counts;
 };
 
 // Rows of drawCounts: a name, a colour, the counter of samples, and the packets that show the same
@@ -167,11 +168,11 @@ function drawCounts(p) {
     let sum = 0;
     const put = (side, t, v) => { const k = at(t); if (k in bins[side]) { bins[side][k] += v; sum += v; } };
     // Captures of both ends say better than a sender what was lost.
-    const known = !(name === 'lost' && meta.conns[conn].joined)
-      && increases(samples[counter], (side, t, v) => put(side ^ counted, t, v));
-    for (let j = firstAt(trouble, 0, trouble.length, a); !known && j < trouble.length && trouble[j] < b; j++) {
-      const i = trouble[j];
-      if (shows(i)) put(packets.flags[i] & fromB ^ sent, packets.time[i], 1);
+    const known = name === 'lost' && meta.conns[conn].joined ? [false, false]
+      : increases(samples[counter], (side, t, v) => put(side ^ counted, t, v));
+    for (let j = firstAt(trouble, 0, trouble.length, a); j < trouble.length && trouble[j] < b; j++) {
+      const i = trouble[j], side = packets.flags[i] & fromB ^ sent;
+      if (shows(i) && !known[side ^ counted]) put(side, packets.time[i], 1);
     }
     const most = Math.max(...bins[0], ...bins[1]), zero = Math.round(p.top + (row + .5) * h);
     g.fillStyle = colours.line;
