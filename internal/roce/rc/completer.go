@@ -284,6 +284,11 @@ func (q *QP) place(w *queue.SendWQE, e *readRequest, p *wire.Packet, last ib.PSN
 func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	code := p.AETH.Syndrome.NAK()
+	if code != wire.NAKPSNSequence && p.PSN.Before(r.una) && len(r.reads) > 0 &&
+		!p.PSN.Before(r.reads[0].first) {
+		q.refused(now, code) // all of a READ, a part of which was answered before its turn
+		return
+	}
 	known := p.PSN.Before(r.executed()) // only a READ may be refused that was carried out before
 	if p.PSN.Before(r.una) || !p.PSN.Before(r.max) ||
 		known && (code == wire.NAKPSNSequence || p.PSN != r.una) {
@@ -310,6 +315,11 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 		}
 		return
 	}
+	q.refused(now, code)
+}
+
+// refused ends the oldest work request, which the responder has refused.
+func (q *QP) refused(now monotime.Time, code wire.Syndrome) {
 	switch code {
 	case wire.NAKInvalidRequest:
 		q.failOldest(now, ib.WCRemInvReqErr, ib.VendorNAKInvalid)

@@ -405,3 +405,21 @@ func TestSACKBehindResponses(t *testing.T) {
 	s.WantPacket("response", wire.RCRDMAReadResponseOnly, peerPSN)
 	wantSack(t, s, "the gap", peerPSN+4, gap(peerPSN+1, peerPSN+2))
 }
+
+// A responder that has answered a part of a READ before its turn may refuse all of it then.
+func TestReadIsRefusedWhereAPartHasCome(t *testing.T) {
+	for at, refused := range map[ib.PSN]bool{psn: false, psn + 1: true, psn + 2: true} {
+		s := script.New(t, newRC, relaxed)
+		s.Post(script.Read(1024), script.Read(2*1024).List(s.SGE(4096, 2048)))
+		s.WantDrain("sent", 2)
+		s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn, script.Bytes(1024, 1)))
+		s.WantWC("the first", 1, ib.WCSuccess)
+		s.Recv(script.Response(wire.RCRDMAReadResponseFirst, psn+1, script.Bytes(1024, 2)))
+		s.Recv(script.Nak(at, wire.NAKRemoteAccess))
+		if refused {
+			s.WantWC("the second", 2, ib.WCRemAccessErr)
+		} else {
+			s.WantNoWC("of a request that is complete")
+		}
+	}
+}
