@@ -5,9 +5,9 @@ package congestion
 import "verbena/internal/monotime"
 
 // retreat tries a smaller window where a vast one loses packets. The buffer of such a path may be
-// too short for its queue to show in a round trip. So the window falls to what arrived of it, and a
-// little less. If less than half as much is lost then, the losses were of a full queue, and the
-// window stays there for a while. Otherwise they were by chance, and the window returns.
+// too short for its queue to show in a round trip. So the window falls to the part that arrived,
+// and a little less. If less than half as much is lost then, the losses were of a full queue, and
+// the window stays there for a while. Otherwise they were by chance, and the window returns.
 type retreat struct {
 	left    int     // round trips until the trial ends, 0 if there is none
 	window  int     // before the trial
@@ -17,8 +17,9 @@ type retreat struct {
 
 // A retreat takes retreatTrips round trips: packets of the first were sent before it began. The
 // window falls by the lost part and 1/retreatPart, as the packets that arrived filled the queue.
-// After losses by chance the next trial is retreatWait round trips away. Only round trips of
-// leastTried packets count: where fewer are sent, chance alone changes the part that is lost.
+// After losses by chance the next trial is retreatWait round trips away. A round trip of less than
+// leastTried packets begins no trial, and one of three quarters of that decides none: where few are
+// sent, chance alone changes the part that is lost.
 //
 // Source: internal/flows/testdata/buffer.txt. Without the 64th a WRITE at 10 Gb/s has 868 MB/s at
 // 100 ms instead of 1,215.

@@ -49,42 +49,45 @@ func TestRetreat(t *testing.T) {
 	}
 }
 
-// A trial ends after two round trips, however few packets they have. The window returns then, but
-// not where something else has shrunk it.
+// A trial ends after two round trips. The window returns where as much is lost then, and where few
+// packets decide nothing, but not where something else has shrunk it.
 func TestRetreatEnds(t *testing.T) {
-	const trip, packets = 100 * monotime.Millisecond, leastTried + 10
+	const trip, packets = 100 * monotime.Millisecond, leastTried + 200
 	for name, c := range map[string]struct {
-		event func(*Window, monotime.Time)
-		back  bool
+		event     func(*Window, monotime.Time)
+		lost, all int // in each round trip of the trial
+		back      bool
 	}{
-		"few packets": {func(*Window, monotime.Time) {}, true},
-		"a mark":      {func(w *Window, now monotime.Time) { w.Marked(now, least) }, false},
-		"a time-out":  {func(w *Window, now monotime.Time) { w.Expired(now, least, least) }, false},
-		"a drain": {func(w *Window, _ monotime.Time) {
+		"as much is lost": {lost: packets / 20, all: packets, back: true},
+		"little is lost":  {lost: packets / 100, all: packets},
+		"few packets":     {all: 10, back: true},
+		"a mark":          {event: func(w *Window, now monotime.Time) { w.Marked(now, least) }, all: 10},
+		"a time-out": {event: func(w *Window, now monotime.Time) { w.Expired(now, least, least) },
+			all: 10},
+		"a drain": {event: func(w *Window, _ monotime.Time) {
 			w.algorithm.drained(w, w.Bytes()/2)
-		}, false},
+		}, all: 10},
 	} {
 		w := pathOf(trip, packets)
-		now, whole := monotime.Time(0).Add(10*monotime.Second), w.Bytes()
+		now, want := monotime.Time(0).Add(10*monotime.Second), w.Bytes()
 		w.RoundEnds(now, packets/20, packets, 1, least)
-		if w.Bytes() >= whole {
+		if w.Bytes() >= want {
 			t.Fatalf("%s: no trial began", name)
 		}
-		c.event(w, now)
-		shrunk := w.Bytes()
+		if c.event != nil {
+			c.event(w, now)
+		}
+		if !c.back {
+			want = w.Bytes()
+		}
 		for range retreatTrips {
 			now = now.Add(trip)
-			w.RoundEnds(now, 0, 10, 1, least)
-		}
-		want := shrunk
-		if c.back {
-			want = whole
+			w.RoundEnds(now, c.lost, c.all, 1, least)
 		}
 		if w.Bytes() != want {
-			t.Errorf("%s: %d bytes of %d, want %d", name, w.Bytes(), whole, want)
+			t.Errorf("%s: %d bytes, want %d", name, w.Bytes(), want)
 		}
-		w.Acked(now, w.Bytes())
-		if w.Bytes() <= want {
+		if w.Acked(now, w.Bytes()); c.all == 10 && w.Bytes() <= want {
 			t.Errorf("%s: the window does not grow any more", name)
 		}
 	}

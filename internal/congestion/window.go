@@ -60,8 +60,8 @@ type algorithm interface {
 	product() int
 	// carries takes note that the product is at most so many bytes.
 	carries(most int)
-	// roundEnds takes note of losses of a round trip that have not shrunk the window. A packet is
-	// so much of all. It reports whether the window shrank now.
+	// roundEnds takes note of a round trip whose losses have not shrunk the window. Lost, all and
+	// packet have one unit: bytes or packets. It reports whether the window has shrunk now.
 	roundEnds(w *Window, now monotime.Time, lost, all, packet int) bool
 	// drained takes note that the shortest round trip was measured anew, and that a queue which the
 	// window made is gone. The product is that from before.

@@ -286,7 +286,8 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 	code := p.AETH.Syndrome.NAK()
 	if code != wire.NAKPSNSequence && p.PSN.Before(r.una) && len(r.reads) > 0 &&
 		!p.PSN.Before(r.reads[0].first) {
-		q.refused(now, code) // all of a READ, a part of which was answered before its turn
+		// The responder has answered a part of the READ before its turn. Now it refuses all of it.
+		q.refused(now, code)
 		return
 	}
 	known := p.PSN.Before(r.executed()) // only a READ may be refused that was carried out before

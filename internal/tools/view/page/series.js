@@ -63,7 +63,7 @@ const steps = (bins, at, n) => {
   const now = [0, 0], next = [0, 0];
   return (side, t, v) => {
     const bin = bins[side], k = at(t);
-    for (const end = Math.min(k, n); next[side] < end; next[side]++) bin[next[side]] = Math.max(bin[next[side]], now[side]);
+    for (const end = Math.min(k + 1, n); next[side] < end; next[side]++) bin[next[side]] = Math.max(bin[next[side]], now[side]);
     now[side] = v;
     if (k >= 0 && k < n) bin[k] = Math.max(bin[k], v);
   };
