@@ -414,7 +414,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 	if w.RTT.Smoothed != 0 {
 		d.lost(w, now, least)
 	}
-	w.sendAt = 0
+	w.sendAt, w.resume = 0, 0
 	w.bytes = left
 	d.pace(w)
 }

@@ -60,7 +60,7 @@ func TestPathHasThePace(t *testing.T) {
 	for range 10 {
 		w.Sent(0, int(rate)/10)
 	}
-	if took := w.Pace().Sub(0) + burstTime; took < 999*monotime.Millisecond || took > 1001*monotime.Millisecond {
+	if took := w.Pace(0).Sub(0) + burstTime; took < 999*monotime.Millisecond || took > 1001*monotime.Millisecond {
 		t.Errorf("%d bytes take %v, want a second", rate, took)
 	}
 }

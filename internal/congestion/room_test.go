@@ -26,11 +26,41 @@ func TestRoom(t *testing.T) {
 	} {
 		w := Window{sendAt: c.sendAt, paceTime: c.time, paceBytes: c.paceBytes, burst: c.burst}
 		got, n := w.Room(now, bytes, most), 0
-		for one := w; n < most && !now.Before(one.Pace()); n++ {
+		for one := w; n < most && !now.Before(one.Pace(now)); n++ {
 			one.Sent(now, bytes)
 		}
 		if got != n || got < c.least {
 			t.Errorf("%s: room for %d packets, one by one %d, at least %d", c.name, got, n, c.least)
 		}
+	}
+}
+
+// After going back nothing goes in a burst. A sender that is ahead of the pace rests until a batch
+// may go.
+func TestNoBurstAfterGoingBack(t *testing.T) {
+	const packet = 1024
+	w := Window{paceTime: monotime.Millisecond, paceBytes: 128 << 10, burst: burstTime}
+	now := monotime.Time(monotime.Second)
+	atOnce := func() (n int) {
+		for ; !now.Before(w.Pace(now)); n++ {
+			w.Sent(now, packet)
+		}
+		return n
+	}
+	if n := atOnce(); n < 64 {
+		t.Errorf("%d packets at once, want a burst", n)
+	}
+	now += monotime.Time(monotime.Second)
+	w.WentBack(now)
+	if n := atOnce(); n != 1 {
+		t.Errorf("%d packets at once after going back", n)
+	}
+	now = w.Pace(now)
+	if n := atOnce(); n < 16 || n > 17 {
+		t.Errorf("%d packets after a rest, want 16 KiB", n)
+	}
+	now = w.Pace(now) - 1
+	if n := atOnce(); n != 0 {
+		t.Errorf("%d packets while the sender rests", n)
 	}
 }

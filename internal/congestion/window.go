@@ -81,6 +81,7 @@ type Window struct {
 	paceBytes          int
 	paceTime           monotime.Duration
 	burst              monotime.Duration
+	resume             monotime.Time        // when a sender that was ahead of the pace goes on
 	sendAt             monotime.Time        // when the line is free of all sent so far, at the pace
 	marked             bool                 // the network marks packets
 	calmAt             monotime.Time        // it is not believed to from then on
@@ -228,8 +229,25 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.algorithm.marked(w, now, least)
 }
 
-// Pace returns when the next packet may be sent, which may be past.
-func (w *Window) Pace() monotime.Time { return w.sendAt.Add(-w.burst) }
+// Pace returns when the next packet may be sent, which may be past. Towards a peer that goes back N a
+// sender that is ahead of the pace rests until a batch may go: a host that handles packets one by
+// one takes half as long for a batch.
+func (w *Window) Pace(now monotime.Time) monotime.Time {
+	at := w.sendAt.Add(-w.burst)
+	if !w.wentBack {
+		return at
+	}
+	if now.Before(at) {
+		w.resume = at.Add(min(w.takes(batchBytes), w.burst/batchPart))
+	}
+	return w.resume
+}
+
+// A batch has so many bytes, and takes a part of the time of a burst, 1/4, at most.
+const (
+	batchBytes = 16 << 10
+	batchPart  = 4
+)
 
 // Rate returns the pace in bytes a second, 0 where packets are not paced.
 func (w *Window) Rate() float64 {

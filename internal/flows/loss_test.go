@@ -93,6 +93,19 @@ func TestGoodputGoingBackN(t *testing.T) {
 	}
 }
 
+// What is sent again towards a responder that goes back N keeps to the pace. In a burst it would
+// overflow a short buffer each time: this path had 40 % of the link, and dropped 10 %.
+func TestShortBufferGoingBackN(t *testing.T) {
+	s := Scenario{Kind: Write, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Buffer: 100_000, Loss: 1000,
+		GoBackN: true, Measured: monotime.Second}
+	r := Run(s)
+	share, dropped := r.Goodput*8/1e9, float64(r.Data.Dropped)/float64(r.Data.Passed+r.Data.Dropped)
+	t.Logf("%v: %.3g of the link, %.3g dropped", &s, share, dropped)
+	if share < 0.7 || dropped > 0.02 {
+		t.Errorf("%v: %.3g of the link, %.3g dropped", &s, share, dropped)
+	}
+}
+
 // Where the responder goes back N a loss in the first windows leaves no window that is small for
 // ever. With this seed one did: 6 % of the link was used.
 func TestEarlyLossGoingBackN(t *testing.T) {

@@ -167,7 +167,7 @@ func (c *Conn) transmittable(now monotime.Time) (uint64, *slot) {
 		!c.loss.probing {
 		return 0, nil
 	}
-	if at := c.loss.Pace(); s != nil && now.Before(at) &&
+	if at := c.loss.Pace(now); s != nil && now.Before(at) &&
 		!c.loss.Whole(c.Outstanding()*c.snd.largest) {
 		c.loss.paced = at
 		return 0, nil

@@ -33,18 +33,28 @@ const (
 	mostUnseen = 4
 )
 
+// lossCause is what a loss says of the window.
+type lossCause uint8
+
+const (
+	tooLarge lossCause = iota // the window is too large for the path
+	inQueue                   // few packets are lost, but the round trips show a queue
+	byChance                  // few packets are lost, whatever the window is
+)
+
 func (c *chance) sample(took monotime.Duration) {
 	c.trips[c.oldest] = took
 	c.oldest = (c.oldest + 1) % len(c.trips)
 	c.unseen = 0
 }
 
-// lost takes note of a loss, when so many bytes had been delivered, of all time. It reports whether
-// that was by chance, with a window of so many packets. The first loss is not: it may end slow
-// start. After 16 losses nothing earlier counts, so a path that becomes worse shows.
+// lost takes note of a loss, when so many bytes had been delivered, of all time. It returns the
+// cause, with a window of so many packets. The first loss is not by chance: it may end slow start.
+// After 16 losses nothing earlier counts, so a path that becomes worse shows.
 //
 // A window of more than two runs gains little. All behind the first lost packet is in vain.
-func (c *chance) lost(delivered, packet, window int, shortest, variation monotime.Duration) bool {
+func (c *chance) lost(delivered, packet, window int,
+	shortest, variation monotime.Duration) lossCause {
 	// the count of bytes wraps where an int has 32 bits
 	c.runs[c.losses%uint(len(c.runs))] = int(uint(delivered-c.delivered) / uint(packet))
 	c.delivered = delivered
@@ -55,17 +65,28 @@ func (c *chance) lost(delivered, packet, window int, shortest, variation monotim
 		sum += min(run, mostRuns*least)
 	}
 	counted := int(min(c.losses, uint(len(c.runs))))
-	return c.losses > 1 && sum >= least*counted && c.unseen <= mostUnseen &&
-		slices.Min(c.trips[:]) <= shortest+shortest/8+variation && slices.Min(c.trips[:]) > 0
+	trip := slices.Min(c.trips[:])
+	switch {
+	case c.losses == 1 || sum < least*counted || c.unseen > mostUnseen || trip == 0:
+		return tooLarge
+	case trip > shortest+shortest/8+variation:
+		return inQueue
+	}
+	return byChance
 }
 
 // window returns the least that a loss leaves of a window. Losses by chance let it grow to what it
-// was: the round trips that follow one loss may hide that it was by chance.
-func (c *chance) window(byChance bool, window int) int {
-	if !byChance {
-		c.good -= c.good / 16
-		return 0
+// was: the round trips that follow one loss may hide that it was by chance. A loss in a queue takes
+// an eighth. The queue may be that of a host that handles packets one by one, and then it is there
+// whenever the window does its work.
+func (c *chance) window(cause lossCause, window int) int {
+	switch cause {
+	case byChance:
+		c.good = max(c.good, window)
+		return min(window+window/8, c.good)
+	case inQueue:
+		return window / 8 * 7
 	}
-	c.good = max(c.good, window)
-	return min(window+window/8, c.good)
+	c.good -= c.good / 16
+	return 0
 }

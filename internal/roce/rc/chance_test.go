@@ -22,28 +22,28 @@ func TestChance(t *testing.T) {
 		run       int   // packets between two losses
 		window    int
 		variation monotime.Duration
-		want      bool
+		want      lossCause
 	}{
-		"no queue":                           {100, quick, 100, 128, 0, true},
-		"a short queue":                      {100, trips{1100 * us}, 100, 128, 0, true},
-		"a queue":                            {100, slow, 100, 128, 0, false},
-		"jitter":                             {100, trips{1500 * us, 1010 * us, 1400 * us}, 100, 128, 200 * us, true},
-		"jitter of half a round trip":        {100, trips{1300 * us, 1500 * us}, 100, 128, 200 * us, true},
-		"jitter and a queue":                 {100, trips{1900 * us, 2300 * us}, 100, 128, 200 * us, false},
-		"more than 2 % lost":                 {100, quick, 40, 64, 0, false},
-		"a window of more than two runs":     {100, quick, 100, 250, 0, false},
-		"no round trip is measured any more": {100, nil, 100, 128, 0, false},
-		"a queue after a million":            {1e6, slow, 100, 128, 0, false},
-		"2 % lost after a million":           {1e6, quick, 50, 100, 0, true},
-		"10 % lost after a million":          {1e6, quick, 10, 128, 0, false},
+		"no queue":                           {100, quick, 100, 128, 0, byChance},
+		"a short queue":                      {100, trips{1100 * us}, 100, 128, 0, byChance},
+		"a queue":                            {100, slow, 100, 128, 0, inQueue},
+		"jitter":                             {100, trips{1500 * us, 1010 * us, 1400 * us}, 100, 128, 200 * us, byChance},
+		"jitter of half a round trip":        {100, trips{1300 * us, 1500 * us}, 100, 128, 200 * us, byChance},
+		"jitter and a queue":                 {100, trips{1900 * us, 2300 * us}, 100, 128, 200 * us, inQueue},
+		"more than 2 % lost":                 {100, quick, 40, 64, 0, tooLarge},
+		"a window of more than two runs":     {100, quick, 100, 250, 0, tooLarge},
+		"no round trip is measured any more": {100, nil, 100, 128, 0, tooLarge},
+		"a queue after a million":            {1e6, slow, 100, 128, 0, inQueue},
+		"2 % lost after a million":           {1e6, quick, 50, 100, 0, byChance},
+		"10 % lost after a million":          {1e6, quick, 10, 128, 0, tooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l chance
-			arrived, got := c.first, false
+			arrived, got := c.first, tooLarge
 			for range 4 {
 				l.sample(1000 * us)
 			}
-			if l.lost(arrived*1024, 1024, c.window, 1000*us, c.variation) {
+			if l.lost(arrived*1024, 1024, c.window, 1000*us, c.variation) != tooLarge {
 				t.Error("the first loss may end slow start")
 			}
 			for range 20 {
@@ -54,7 +54,7 @@ func TestChance(t *testing.T) {
 				got = l.lost(arrived*1024, 1024, c.window, 1000*us, c.variation)
 			}
 			if got != c.want {
-				t.Errorf("by chance: %v, want %v", got, c.want)
+				t.Errorf("cause %v, want %v", got, c.want)
 			}
 		})
 	}
@@ -64,12 +64,12 @@ func TestChance(t *testing.T) {
 func TestChanceNeedsRoundTrips(t *testing.T) {
 	var l chance
 	for i := range 4 {
-		if l.lost(100*(i+1), 1, 128, 1000, 0) {
+		if l.lost(100*(i+1), 1, 128, 1000, 0) == byChance {
 			t.Fatalf("by chance with %d round trips measured", i)
 		}
 		l.sample(1000)
 	}
-	if !l.lost(500, 1, 128, 1000, 0) {
+	if l.lost(500, 1, 128, 1000, 0) != byChance {
 		t.Fatal("not by chance with four")
 	}
 }
@@ -78,23 +78,26 @@ func TestChanceNeedsRoundTrips(t *testing.T) {
 // forgotten.
 func TestChanceRestoresTheWindow(t *testing.T) {
 	var c chance
-	if got := c.window(true, 128<<10); got != 128<<10 {
+	if got := c.window(byChance, 128<<10); got != 128<<10 {
 		t.Fatalf("%d left of a window of 128 KiB", got)
 	}
-	if got := c.window(false, 128<<10); got != 0 {
+	if got := c.window(tooLarge, 128<<10); got != 0 {
 		t.Fatalf("%d left by congestion", got)
+	}
+	if got := c.window(inQueue, 64<<10); got != 56<<10 {
+		t.Fatalf("%d left of 64 KiB in a queue, want 7/8", got)
 	}
 	w := 64 << 10
 	for range 10 {
-		w = c.window(true, w)
+		w = c.window(byChance, w)
 	}
 	if w != 120<<10 {
 		t.Fatalf("%d after ten losses by chance, want 15/16 of 128 KiB", w)
 	}
 	for range 100 {
-		c.window(false, w)
+		c.window(tooLarge, w)
 	}
-	if got := c.window(true, 8<<10); got > 9<<10 {
+	if got := c.window(byChance, 8<<10); got > 9<<10 {
 		t.Fatalf("%d: a window of long ago is not forgotten", got)
 	}
 }
@@ -113,8 +116,8 @@ func TestChanceForgetsLongRuns(t *testing.T) {
 			for range 4 {
 				c.sample(1000)
 			}
-			byChance := c.lost(arrived, 1, w, 1000, 0)
-			w = max(w/2, c.window(byChance, w))
+			cause := c.lost(arrived, 1, w, 1000, 0)
+			w = max(w/2, c.window(cause, w))
 			arrived += 10
 		}
 		if halvings := bits.Len(uint(window / 20)); losses > len(c.runs)+halvings {

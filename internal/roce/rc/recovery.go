@@ -127,17 +127,17 @@ func (r *requester) lost(now monotime.Time, mtu int) {
 	l := &r.loss
 	l.disturbed = true
 	packet := mtu + headerBytes
-	byChance := l.chance.lost(l.delivered, packet, l.Bytes()/packet, l.RTT.Shortest,
+	cause := l.chance.lost(l.delivered, packet, l.Bytes()/packet, l.RTT.Shortest,
 		l.RTT.Variation)
+	l.WentBack(now)
 	if l.recovering {
 		return
 	}
 	l.recovering, l.recovered = true, r.max
 	least := l.leastWindow(mtu)
 	if l.Long() {
-		least = max(least, l.chance.window(byChance, l.Bytes()))
+		least = max(least, l.chance.window(cause, l.Bytes()))
 	}
-	l.WentBack()
 	l.Lost(now, least)
 }
 

@@ -167,7 +167,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		if !ok {
 			break
 		}
-		if at := r.loss.Pace(); now.Before(at) && !q.whole(w) {
+		if at := r.loss.Pace(now); now.Before(at) && !q.whole(w) {
 			r.paced = at
 			break
 		}

@@ -371,7 +371,7 @@ func (q *QP) mayRepeat(now monotime.Time, b *roce.Burst) bool {
 	if b.Full() || r.cur >= q.SQ.Tail() || under > 0 && under >= q.windowPackets() {
 		return false
 	}
-	if at := r.loss.Pace(); now.Before(at) {
+	if at := r.loss.Pace(now); now.Before(at) {
 		r.paced = at
 		return false
 	}
