@@ -79,6 +79,31 @@ func (d *dcqcn) raise(w *Window, now monotime.Time, n int) {
 	}
 }
 
+// waits raises the rate for the time that has passed while a sender waits for more than a period,
+// and shortens the wait by as much. A READ of many packets is sent at once, so at a low rate the
+// wait may take 100 periods.
+//
+// Source: internal/flows/testdata/incast.txt, 64 READs and 500 KB: 2.61 times the ideal, and 5.57
+// without. Jain's index of eight READs at 1 ms is 0.85 if shorter waits are shortened, too.
+func (d *dcqcn) waits(w *Window, now monotime.Time) monotime.Time {
+	if !d.limited || w.sendAt.Add(-w.burst).Sub(now) <= max(dcqcnTimer, w.RTT.Smoothed) {
+		return monotime.Never
+	}
+	if !now.Before(d.timerAt) {
+		before := w.Rate()
+		d.raise(w, now, 0)
+		d.pace(w)
+		d.limit(w)
+		switch rate := w.Rate(); {
+		case rate == 0: // nothing is paced any more
+			w.sendAt = now
+		case rate > before:
+			w.sendAt = now.Add(monotime.Duration(float64(w.sendAt.Sub(now)) * before / rate))
+		}
+	}
+	return d.timerAt
+}
+
 // limit has the rate bound the pace. A window that is not used up does not grow.
 func (d *dcqcn) limit(w *Window) {
 	if d.limited {

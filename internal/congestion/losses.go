@@ -141,8 +141,8 @@ func (w *Window) exceeds() bool {
 		float64(w.algorithm.product())*(1+1.0/partsOfExcess+jitter)
 }
 
-// WentBack takes note that the peer goes back N. Nothing is on the way then, so all that is sent
-// again could go at once. A buffer that is shorter than a burst would drop a part of that each time.
+// WentBack takes note that the peer goes back N. Nothing is on the way then, so a burst could be
+// sent again at once. A buffer that is shorter would drop a part of it each time.
 func (w *Window) WentBack(now monotime.Time) {
 	w.wentBack = true
 	w.sendAt = max(w.sendAt, now.Add(w.burst))

@@ -24,7 +24,8 @@ func TestRoom(t *testing.T) {
 		{"later", now + 1, monotime.Millisecond, 0, 32 << 10, 0},
 		{"fast", now, monotime.Millisecond, 100 * monotime.Microsecond, 64 << 20, most},
 	} {
-		w := Window{sendAt: c.sendAt, paceTime: c.time, paceBytes: c.paceBytes, burst: c.burst}
+		w := Window{sendAt: c.sendAt, paceTime: c.time, paceBytes: c.paceBytes, burst: c.burst,
+			algorithm: newDeliveryRate()}
 		got, n := w.Room(now, bytes, most), 0
 		for one := w; n < most && !now.Before(one.Pace(now)); n++ {
 			one.Sent(now, bytes)
@@ -39,7 +40,8 @@ func TestRoom(t *testing.T) {
 // may go.
 func TestNoBurstAfterGoingBack(t *testing.T) {
 	const packet = 1024
-	w := Window{paceTime: monotime.Millisecond, paceBytes: 128 << 10, burst: burstTime}
+	w := Window{paceTime: monotime.Millisecond, paceBytes: 128 << 10, burst: burstTime,
+		algorithm: newDeliveryRate()}
 	now := monotime.Time(monotime.Second)
 	atOnce := func() (n int) {
 		for ; !now.Before(w.Pace(now)); n++ {

@@ -56,6 +56,9 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
+	// waits takes note that the pace holds a sender back. It may bring sendAt forward, and returns
+	// when it may do so again.
+	waits(w *Window, now monotime.Time) monotime.Time
 	// product returns the product of bandwidth and delay, 0 while it is not known.
 	product() int
 	// carries takes note that the product is at most so many bytes.
@@ -229,11 +232,15 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.algorithm.marked(w, now, least)
 }
 
-// Pace returns when the next packet may be sent, which may be past. Towards a peer that goes back N a
-// sender that is ahead of the pace rests until a batch may go: a host that handles packets one by
-// one takes half as long for a batch.
+// Pace returns when the next packet may be sent, which may be past, or when to ask again. Towards a
+// peer that goes back N a sender that is ahead of the pace rests until a batch may go: a host of
+// one processor takes longer for packets that come one by one.
 func (w *Window) Pace(now monotime.Time) monotime.Time {
 	at := w.sendAt.Add(-w.burst)
+	if now.Before(at) {
+		again := w.algorithm.waits(w, now)
+		at = min(w.sendAt.Add(-w.burst), again)
+	}
 	if !w.wentBack {
 		return at
 	}

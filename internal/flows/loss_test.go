@@ -93,8 +93,8 @@ func TestGoodputGoingBackN(t *testing.T) {
 	}
 }
 
-// What is sent again towards a responder that goes back N keeps to the pace. In a burst it would
-// overflow a short buffer each time: this path had 40 % of the link, and dropped 10 %.
+// A requester keeps to the pace after it has gone back. A burst would overflow a short buffer each
+// time: this path had 40 % of the link, and dropped 10 %.
 func TestShortBufferGoingBackN(t *testing.T) {
 	s := Scenario{Kind: Write, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Buffer: 100_000, Loss: 1000,
 		GoBackN: true, Measured: monotime.Second}

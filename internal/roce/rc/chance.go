@@ -33,7 +33,7 @@ const (
 	mostUnseen = 4
 )
 
-// lossCause is what a loss says of the window.
+// lossCause represents the cause of a loss.
 type lossCause uint8
 
 const (
