@@ -59,7 +59,7 @@ func TestNoBurstAfterGoingBack(t *testing.T) {
 	}
 	now = w.Pace(now)
 	if n := atOnce(); n < 16 || n > 17 {
-		t.Errorf("%d packets after a rest, want 16 KiB", n)
+		t.Errorf("%d packets after a rest, want a quarter of a burst", n)
 	}
 	now = w.Pace(now) - 1
 	if n := atOnce(); n != 0 {

@@ -245,16 +245,13 @@ func (w *Window) Pace(now monotime.Time) monotime.Time {
 		return at
 	}
 	if now.Before(at) {
-		w.resume = at.Add(min(w.takes(batchBytes), w.burst/batchPart))
+		w.resume = at.Add(w.burst / batchPart)
 	}
 	return w.resume
 }
 
-// A batch has so many bytes, and takes a part of the time of a burst, 1/4, at most.
-const (
-	batchBytes = 16 << 10
-	batchPart  = 4
-)
+// batchPart is the part of a burst, 1/4, that goes after a rest: 16 KB at 1 Gb/s.
+const batchPart = 4
 
 // Rate returns the pace in bytes a second, 0 where packets are not paced.
 func (w *Window) Rate() float64 {
