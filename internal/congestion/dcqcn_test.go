@@ -22,19 +22,7 @@ func TestDCQCNRaisesTheRateWhileASenderWaits(t *testing.T) {
 		{"a READ", 64, monotime.Millisecond, 20 * monotime.Millisecond},
 		{"a packet", 1, 0, dcqcnTimer},
 	} {
-		var w Window
-		w.Start(DCQCN)
-		now := monotime.Time(monotime.Second)
-		for range 20 {
-			now = now.Add(100 * monotime.Microsecond)
-			w.RTT.Sample(100 * monotime.Microsecond)
-			w.Sample(now, 100*monotime.Microsecond, 16*packet, true)
-			w.Acked(now, 16*packet)
-		}
-		for range 4 { // some 40 MB/s are left of 655
-			now = now.Add(100 * monotime.Microsecond)
-			w.Marked(now, packet)
-		}
+		w, now := markedPath()
 		before := w.Rate()
 		if before < 1e6 || before > 100e6 {
 			t.Fatalf("%s: the rate is %.3g MB/s after four marks", c.name, before/1e6)
@@ -64,4 +52,36 @@ func TestDCQCNRaisesTheRateWhileASenderWaits(t *testing.T) {
 			t.Errorf("%s: the rate went from %.3g to %.3g", c.name, before, w.Rate())
 		}
 	}
+}
+
+// After a pause some periods are left when a READ has been raised for. It is held all the same.
+func TestDCQCNHoldsASenderAfterAPause(t *testing.T) {
+	w, now := markedPath()
+	now = now.Add(25 * monotime.Millisecond)
+	for range 64 * 4 {
+		w.Sent(now, 4096)
+	}
+	for range 3 {
+		if at := w.Pace(now); !now.Before(at) {
+			t.Fatalf("the sender may go on at once, with %v ahead of it", w.sendAt.Sub(now))
+		}
+	}
+}
+
+// markedPath returns a window that marks have left some 40 MB/s of 655, and the time.
+func markedPath() (w Window, now monotime.Time) {
+	const packet, trip = 4096, 100 * monotime.Microsecond
+	w.Start(DCQCN)
+	now = monotime.Time(monotime.Second)
+	for range 20 {
+		now = now.Add(trip)
+		w.RTT.Sample(trip)
+		w.Sample(now, trip, 16*packet, true)
+		w.Acked(now, 16*packet)
+	}
+	for range 4 {
+		now = now.Add(trip)
+		w.Marked(now, packet)
+	}
+	return w, now
 }

@@ -419,7 +419,7 @@ func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
 	d.pace(w)
 }
 
-func (d *deliveryRate) waits(*Window, monotime.Time) monotime.Time { return monotime.Never }
+func (d *deliveryRate) holds(*Window, monotime.Time) monotime.Time { return monotime.Never }
 
 func (d *deliveryRate) drained(w *Window, product int) {
 	d.byTrip.add(product)

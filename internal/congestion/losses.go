@@ -141,11 +141,15 @@ func (w *Window) exceeds() bool {
 		float64(w.algorithm.product())*(1+1.0/partsOfExcess+jitter)
 }
 
-// WentBack takes note that the peer goes back N. Nothing is on the way then, so a burst could be
-// sent again at once. A buffer that is shorter would drop a part of it each time.
-func (w *Window) WentBack(now monotime.Time) {
+// WentBack takes note that the sender has gone back. Nothing counts as outstanding then, so a burst
+// could be sent again at once. Towards a foreign peer, which keeps none of it, a buffer that is
+// shorter would drop a part of it each time. So the next packet goes at once, and others at the
+// pace.
+func (w *Window) WentBack(now monotime.Time, foreign bool) {
 	w.wentBack = true
-	w.sendAt = max(w.sendAt, now.Add(w.burst))
+	if w.rests = foreign; foreign && w.paceTime != 0 {
+		w.sendAt, w.resume = max(w.sendAt, now.Add(w.burst)), 0
+	}
 }
 
 // jitters takes note of a round trip. The variation of RFC 6298 is of no use here: it begins with

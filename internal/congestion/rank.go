@@ -62,5 +62,8 @@ func (r *lossRank) lost(newest monotime.Duration, stands bool) {
 	r.mean += float64((rank - r.mean) * rankGain)
 }
 
+// lostNewest takes note of a loss that the newest round trip showed.
+func (r *lossRank) lostNewest() { r.lost(r.newest(), false) }
+
 // queue reports whether losses are of a full queue.
 func (r *lossRank) queue() bool { return r.mean >= queueRank }

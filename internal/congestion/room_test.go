@@ -53,7 +53,7 @@ func TestNoBurstAfterGoingBack(t *testing.T) {
 		t.Errorf("%d packets at once, want a burst", n)
 	}
 	now += monotime.Time(monotime.Second)
-	w.WentBack(now)
+	w.WentBack(now, true)
 	if n := atOnce(); n != 1 {
 		t.Errorf("%d packets at once after going back", n)
 	}
@@ -64,5 +64,16 @@ func TestNoBurstAfterGoingBack(t *testing.T) {
 	now = w.Pace(now) - 1
 	if n := atOnce(); n != 0 {
 		t.Errorf("%d packets while the sender rests", n)
+	}
+}
+
+// Going back holds nothing on a path that is not paced, whatever marks make of a burst.
+func TestGoingBackWithoutAPace(t *testing.T) {
+	now := monotime.Time(monotime.Second)
+	w := Window{burst: burstTime, algorithm: newDeliveryRate()}
+	w.WentBack(now, true)
+	w.burst = markedBurstTime
+	if at := w.Pace(now); now.Before(at) {
+		t.Errorf("held for %v", at.Sub(now))
 	}
 }

@@ -56,9 +56,9 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
-	// waits takes note that the pace holds a sender back. It may bring sendAt forward, and returns
+	// holds takes note that the pace holds a sender back. It may bring sendAt forward, and returns
 	// when it may do so again.
-	waits(w *Window, now monotime.Time) monotime.Time
+	holds(w *Window, now monotime.Time) monotime.Time
 	// product returns the product of bandwidth and delay, 0 while it is not known.
 	product() int
 	// carries takes note that the product is at most so many bytes.
@@ -84,7 +84,8 @@ type Window struct {
 	paceBytes          int
 	paceTime           monotime.Duration
 	burst              monotime.Duration
-	resume             monotime.Time        // when a sender that was ahead of the pace goes on
+	resume             monotime.Time        // when a sender that rests goes on
+	rests              bool                 // a sender rests once it is ahead of the pace
 	sendAt             monotime.Time        // when the line is free of all sent so far, at the pace
 	marked             bool                 // the network marks packets
 	calmAt             monotime.Time        // it is not believed to from then on
@@ -188,7 +189,7 @@ func (w *Window) Acked(now monotime.Time, n int) {
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
 func (w *Window) Lost(now monotime.Time, least int) {
-	w.rank.lost(w.rank.newest(), false)
+	w.rank.lostNewest()
 	w.shrink(now, least)
 }
 
@@ -219,7 +220,7 @@ func (w *Window) Starts() bool { return w.algorithm.starts() }
 // a time-out says that the path is long as likely as that something was lost.
 func (w *Window) Expired(now monotime.Time, least, left int) {
 	if w.RTT.Smoothed != 0 {
-		w.rank.lost(w.rank.newest(), false)
+		w.rank.lostNewest()
 	}
 	w.train.lost()
 	w.algorithm.expired(w, now, least, left)
@@ -232,16 +233,16 @@ func (w *Window) Marked(now monotime.Time, least int) {
 	w.algorithm.marked(w, now, least)
 }
 
-// Pace returns when the next packet may be sent, which may be past, or when to ask again. Towards a
-// peer that goes back N a sender that is ahead of the pace rests until a batch may go: a host of
-// one processor takes longer for packets that come one by one.
+// Pace returns when the next packet may be sent, which may be past, or when to ask again. A sender
+// that is ahead of the pace is held. Towards a foreign peer that goes back N it then rests until a
+// batch may go: a host of one processor takes longer for packets that come one by one.
 func (w *Window) Pace(now monotime.Time) monotime.Time {
 	at := w.sendAt.Add(-w.burst)
 	if now.Before(at) {
-		again := w.algorithm.waits(w, now)
+		again := w.algorithm.holds(w, now)
 		at = min(w.sendAt.Add(-w.burst), again)
 	}
-	if !w.wentBack {
+	if !w.rests {
 		return at
 	}
 	if now.Before(at) {
@@ -250,7 +251,8 @@ func (w *Window) Pace(now monotime.Time) monotime.Time {
 	return w.resume
 }
 
-// batchPart is the part of a burst, 1/4, that goes after a rest: 16 KB at 1 Gb/s.
+// batchPart is the part of a burst, 1/4, that goes after a rest: 16 KB at 1 Gb/s, one packet at
+// least.
 const batchPart = 4
 
 // Rate returns the pace in bytes a second, 0 where packets are not paced.
