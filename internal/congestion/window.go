@@ -99,7 +99,7 @@ type Window struct {
 	drain              drain
 	rank               lossRank
 	excess             int     // how many round trips lost much of late
-	wentBack           bool    // the peer goes back N
+	wentBack           bool    // the sender has gone back
 	judged, judgedLost int     // in round trips that are judged together
 	full               int     // round trips for which the losses are of a full queue
 	unlucky            int     // round trips with losses less those without, since it shrank
